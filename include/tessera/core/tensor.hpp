@@ -1,0 +1,68 @@
+#pragma once
+
+#include <tessera/core/block.hpp>
+#include <tessera/core/memory.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace tessera {
+
+/// One rank's dense block with its memory: a handle that shares the block when copied; `clone` copies the elements.
+///
+/// Values that layers keep for backward are kept by copying the handle, so sharing is what they want.
+template <class T, int Rank, class Memory = host_memory, storage_order Order = storage_order::channels_last>
+class tensor {
+ public:
+  using value_type = T;
+  static constexpr int rank = Rank;
+
+  tensor() = default;
+  /// Memory for `extents`, contents arbitrary.
+  explicit tensor(shape<Rank> extents)
+      : owner_(Memory::allocate(static_cast<std::size_t>(extents.size()) * sizeof(T))),
+        view_{static_cast<T*>(owner_.get()), extents} {}
+  tensor(shape<Rank> extents, T value) : tensor(extents) { std::fill(view_.begin(), view_.end(), value); }
+  /// A tensor inside memory that another object owns (a gradient inside its bucket).
+  tensor(std::shared_ptr<void> owner, T* data, shape<Rank> extents)
+      : owner_(std::move(owner)), view_{data, extents} {}
+
+  block<T, Rank, Order> view() { return view_; }
+  block<T const, Rank, Order> view() const { return view_; }
+  block<T const, Rank, Order> read() const { return view_; }
+  T* data() { return view_.data; }
+  T const* data() const { return view_.data; }
+  shape<Rank> const& extents() const { return view_.extents; }
+  index extent(int dim) const { return view_.extents[dim]; }
+  index size() const { return view_.size(); }
+  template <class... At>
+  T& operator()(At... at) {
+    return view_(at...);
+  }
+  template <class... At>
+  T const& operator()(At... at) const {
+    return view_(at...);
+  }
+
+  /// A copy of the elements in memory of its own.
+  tensor clone() const {
+    tensor copy(extents());
+    std::copy(view_.begin(), view_.end(), copy.view_.begin());
+    return copy;
+  }
+
+  /// The same memory seen with other extents of the same size (no elements move).
+  template <int To>
+  tensor<T, To, Memory, Order> reshaped(shape<To> to) const {
+    return {owner_, view_.data, to};
+  }
+
+  /// Whether this handle is the only one, so that an operator may write in place.
+  bool unique() const { return owner_.use_count() == 1; }
+
+ private:
+  std::shared_ptr<void> owner_;
+  block<T, Rank, Order> view_{};
+};
+
+}  // namespace tessera
