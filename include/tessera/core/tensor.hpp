@@ -54,7 +54,13 @@ class tensor {
   /// The same memory seen with other extents of the same size (no elements move).
   template <int To>
   tensor<T, To, Memory, Order> reshaped(shape<To> to) const {
-    return {owner_, view_.data, to};
+    return part(0, to);
+  }
+
+  /// A tensor of these extents inside this one's memory, from element `first` on.
+  template <int To>
+  tensor<T, To, Memory, Order> part(index first, shape<To> to) const {
+    return {owner_, view_.data + first, to};
   }
 
   /// Whether this handle is the only one, so that an operator may write in place.

@@ -1,0 +1,166 @@
+#pragma once
+
+#include <tessera/backend/eigen/columns.hpp>
+
+#include <cmath>
+
+namespace tessera::detail::eigen_kernels {
+
+// Statistics are kept in double, whatever the data are: in float a mean of 1e4 with a deviation of 1e-2 is lost. A
+// kernel that needs the mean in T takes it as two numbers, T(mean) and the rest.
+
+/// (count, mean, sum of squared deviations) per channel, in one pass over values shifted by the first row.
+template <class T>
+void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace& scratch) {
+  const index rows = x.extents[0];
+  const index columns = x.extents[1];
+  if (rows == 0) {
+    std::fill(moments.begin(), moments.end(), 0.0);
+    return;
+  }
+  const wide_rows wide(rows, columns);
+  double* shift = scratch.get<double>(0, wide.width);
+  repeat_columns(columns, wide, shift, [&](index c) { return static_cast<double>(x.data[c]); });
+  double* sums = scratch.get<double>(2, 2 * columns);
+  sum_columns<2, double>(
+      rows, columns, scratch,
+      [from = x.data, shift](index at, index j, double* sum) {
+        const double d = static_cast<double>(from[at]) - shift[j];
+        sum[0] += d;
+        sum[1] += d * d;
+      },
+      sums);
+  const auto n = static_cast<double>(rows);
+  for (index c = 0; c < columns; ++c) {
+    const double mean = sums[c] / n;
+    moments.data[3 * c] = n;
+    moments.data[3 * c + 1] = shift[c] + mean;
+    moments.data[3 * c + 2] = std::max(0.0, sums[columns + c] - mean * sums[c]);
+  }
+}
+
+/// Mean and 1 / sqrt(biased variance + epsilon) from moments.
+inline void batch_norm_finish(block<double const, 2> moments, double epsilon, block<double, 1> mean,
+                              block<double, 1> inv_std) {
+  for (index c = 0; c < mean.size(); ++c) {
+    mean.data[c] = moments.data[3 * c + 1];
+    inv_std.data[c] = 1 / std::sqrt(moments.data[3 * c + 2] / moments.data[3 * c] + epsilon);
+  }
+}
+
+/// Running statistics r = (1 - momentum) r + momentum * batch, with the unbiased variance.
+template <class T>
+void batch_norm_update_running(block<double const, 2> moments, double momentum, block<T, 1> mean,
+                               block<T, 1> variance) {
+  for (index c = 0; c < mean.size(); ++c) {
+    double const* m = moments.data + 3 * c;
+    mean.data[c] = static_cast<T>((1 - momentum) * static_cast<double>(mean.data[c]) + momentum * m[1]);
+    variance.data[c] =
+        static_cast<T>((1 - momentum) * static_cast<double>(variance.data[c]) + momentum * (m[2] / (m[0] - 1)));
+  }
+}
+
+/// Mean and 1 / sqrt(variance + epsilon) from running statistics.
+template <class T>
+void batch_norm_from_running(block<T const, 1> running_mean, block<T const, 1> running_variance, double epsilon,
+                             block<double, 1> mean, block<double, 1> inv_std) {
+  for (index c = 0; c < mean.size(); ++c) {
+    mean.data[c] = static_cast<double>(running_mean.data[c]);
+    inv_std.data[c] = 1 / std::sqrt(static_cast<double>(running_variance.data[c]) + epsilon);
+  }
+}
+
+template <class T>
+T remainder_of(double value) {
+  return static_cast<T>(value - static_cast<double>(static_cast<T>(value)));
+}
+
+/// An optional per-channel factor: 1 where the block is empty.
+template <class T>
+double factor_at(block<T const, 1> gamma, index c) {
+  return gamma.data == nullptr ? 1.0 : static_cast<double>(gamma.data[c]);
+}
+
+template <class T>
+void batch_norm_normalize(operand<T, 2> x, block<double const, 1> mean, block<double const, 1> inv_std,
+                          operand<T, 1> gamma, operand<T, 1> beta, block<T, 2> y, workspace& scratch) {
+  const index columns = x.extents[1];
+  const wide_rows wide(x.extents[0], columns);
+  const index w = wide.width;
+  T* tables = scratch.get<T>(0, 4 * w);
+  repeat_columns(columns, wide, tables, [&](index c) { return static_cast<T>(mean.data[c]); });
+  repeat_columns(columns, wide, tables + w, [&](index c) { return remainder_of<T>(mean.data[c]); });
+  repeat_columns(columns, wide, tables + 2 * w,
+                 [&](index c) { return static_cast<T>(inv_std.data[c] * factor_at<T>(gamma, c)); });
+  repeat_columns(columns, wide, tables + 3 * w, [&](index c) { return beta.data == nullptr ? T{0} : beta.data[c]; });
+  for_wide_rows(x.extents[0], columns, wide, [&](index at, index n) {
+    array(y.data + at, n) =
+        ((array(x.data + at, n) - array(tables, n)) - array(tables + w, n)) * array(tables + 2 * w, n) +
+        array(tables + 3 * w, n);
+  });
+}
+
+/// Per channel the sum of dy, then per channel the sum of dy * xhat: the gradients of beta and gamma.
+template <class T>
+void batch_norm_backward_sums(operand<T, 2> x, operand<T, 2> dy, block<double const, 1> mean,
+                              block<double const, 1> inv_std, block<T, 1> sums, workspace& scratch) {
+  const index columns = x.extents[1];
+  const wide_rows wide(x.extents[0], columns);
+  T* high = scratch.get<T>(0, 2 * wide.width);
+  T* low = high + wide.width;
+  repeat_columns(columns, wide, high, [&](index c) { return static_cast<T>(mean.data[c]); });
+  repeat_columns(columns, wide, low, [&](index c) { return remainder_of<T>(mean.data[c]); });
+  double* total = scratch.get<double>(2, 2 * columns);
+  sum_columns<2, T>(
+      x.extents[0], columns, scratch,
+      [value = x.data, gradient = dy.data, high, low](index at, index j, T* sum) {
+        sum[0] += gradient[at];
+        sum[1] += gradient[at] * ((value[at] - high[j]) - low[j]);
+      },
+      total);
+  for (index c = 0; c < columns; ++c) {
+    sums.data[c] = static_cast<T>(total[c]);
+    sums.data[columns + c] = static_cast<T>(total[columns + c] * inv_std.data[c]);
+  }
+}
+
+/// dx = gamma * inv_std * (dy - sum(dy) / count - xhat * sum(dy * xhat) / count).
+template <class T>
+void batch_norm_backward_input(operand<T, 2> x, operand<T, 2> dy, block<double const, 1> mean,
+                               block<double const, 1> inv_std, operand<T, 1> gamma, operand<T, 1> sums, double count,
+                               block<T, 2> dx, workspace& scratch) {
+  const index columns = x.extents[1];
+  const wide_rows wide(x.extents[0], columns);
+  const index w = wide.width;
+  T* tables = scratch.get<T>(0, 5 * w);
+  const auto slope = [&](index c) { return inv_std.data[c] * factor_at<T>(gamma, c); };
+  repeat_columns(columns, wide, tables, [&](index c) { return static_cast<T>(mean.data[c]); });
+  repeat_columns(columns, wide, tables + w, [&](index c) { return remainder_of<T>(mean.data[c]); });
+  repeat_columns(columns, wide, tables + 2 * w, [&](index c) { return static_cast<T>(slope(c)); });
+  repeat_columns(columns, wide, tables + 3 * w, [&](index c) {
+    return static_cast<T>(inv_std.data[c] * static_cast<double>(sums.data[columns + c]) / count);
+  });
+  repeat_columns(columns, wide, tables + 4 * w,
+                 [&](index c) { return static_cast<T>(static_cast<double>(sums.data[c]) / count); });
+  for_wide_rows(x.extents[0], columns, wide, [&](index at, index n) {
+    array(dx.data + at, n) =
+        (array(dy.data + at, n) - array(tables + 4 * w, n) -
+         ((array(x.data + at, n) - array(tables, n)) - array(tables + w, n)) * array(tables + 3 * w, n)) *
+        array(tables + 2 * w, n);
+  });
+}
+
+/// The gradient when the statistics are constants: dx = dy * gamma * inv_std.
+template <class T>
+void batch_norm_backward_input_evaluation(operand<T, 2> dy, block<double const, 1> inv_std, operand<T, 1> gamma,
+                                          block<T, 2> dx, workspace& scratch) {
+  const index columns = dy.extents[1];
+  const wide_rows wide(dy.extents[0], columns);
+  T* slope = scratch.get<T>(0, wide.width);
+  repeat_columns(columns, wide, slope,
+                 [&](index c) { return static_cast<T>(inv_std.data[c] * factor_at<T>(gamma, c)); });
+  for_wide_rows(dy.extents[0], columns, wide,
+                [&](index at, index n) { array(dx.data + at, n) = array(dy.data + at, n) * array(slope, n); });
+}
+
+}  // namespace tessera::detail::eigen_kernels

@@ -1,0 +1,262 @@
+#pragma once
+
+#include <tessera/backend/eigen/conv2d_tiles.hpp>
+#include <tessera/backend/eigen/layout.hpp>
+#include <tessera/backend/geometry.hpp>
+#include <tessera/backend/settings.hpp>
+
+namespace tessera::detail::eigen_kernels {
+
+/// Images [H, W, C] laid into a frame: shifted down and right, cut or bordered with zeros to the extents wanted.
+struct frame {
+  pair2d shift{0, 0};    ///< rows and columns of zeros before the image; negative: rows and columns left out
+  pair2d extents{0, 0};  ///< height and width
+  index channels = 0;
+
+  index size() const { return extents[0] * extents[1] * channels; }
+  /// Whether an image may be read where it is, because everything read lies inside.
+  bool same_as(pair2d image) const { return shift == pair2d{0, 0} && extents == image; }
+
+  template <class T>
+  void fill(T const* from, pair2d image, T* to) const {
+    const index first = std::clamp<index>(shift[1], 0, extents[1]);
+    const index last = std::clamp<index>(image[1] + shift[1], first, extents[1]);
+    for (index h = 0; h < extents[0]; ++h, to += extents[1] * channels) {
+      const index row = h - shift[0];
+      if (row < 0 || row >= image[0]) {
+        std::fill_n(to, extents[1] * channels, T{0});
+        continue;
+      }
+      std::fill_n(to, first * channels, T{0});
+      std::copy_n(from + (row * image[1] + first - shift[1]) * channels, (last - first) * channels,
+                  to + first * channels);
+      std::fill_n(to + last * channels, (extents[1] - last) * channels, T{0});
+    }
+  }
+};
+
+/// Output pixels that share their taps: all of a forward convolution, or those of one phase of a strided backward one.
+struct pixel_set {
+  std::vector<tap> taps;
+  std::vector<spot> spots;  ///< of a group of images, image by image
+  index per_image = 0;
+};
+
+/// How one convolution walks its images: the frame they are read from and the pixels that are made.
+struct walk {
+  frame source;
+  std::vector<pixel_set> sets;
+  index group = 1;  ///< images taken together
+};
+
+/// Images that share a frame buffer of about 256 KiB, so that small images fill whole tiles.
+template <class T>
+index images_together(frame const& f, index images) {
+  const index bytes = std::max<index>(1, f.size() * static_cast<index>(sizeof(T)));
+  return std::clamp<index>((index{1} << 18) / bytes, 1, std::max<index>(1, images));
+}
+
+/// The spots of `group` images: rows h = begin[0] + step[0] * i of an image [extents] with `channels` channels,
+/// which read the frame from (i * stride[0] + at[0], ...).
+inline std::vector<spot> spots_of(index group, frame const& f, pair2d at, pair2d stride, pair2d extents, index channels,
+                                  pair2d begin, pair2d step) {
+  std::vector<spot> spots;
+  for (index n = 0; n < group; ++n)
+    for (index h = begin[0], i = 0; h < extents[0]; h += step[0], ++i)
+      for (index w = begin[1], j = 0; w < extents[1]; w += step[1], ++j)
+        spots.push_back({n * f.size() + ((i * stride[0] + at[0]) * f.extents[1] + j * stride[1] + at[1]) * f.channels,
+                         ((n * extents[0] + h) * extents[1] + w) * channels});
+  return spots;
+}
+
+/// The walk of a forward convolution (and of its weight gradient): x is read, pixels of y are made.
+template <class T>
+walk forward_walk(shape<4> const& x, shape<4> const& y, conv2d_geometry const& g) {
+  walk plan;
+  plan.source.channels = x[1];
+  for (std::size_t d = 0; d < 2; ++d) {
+    const index image = x[static_cast<int>(d) + 2];
+    const index read = (y[static_cast<int>(d) + 2] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
+    plan.source.shift[d] = g.padding_before[d];
+    plan.source.extents[d] = g.padding_before[d] == 0 && read <= image ? image : read;
+  }
+  plan.group = images_together<T>(plan.source, x[0]);
+  pixel_set set;
+  for (index kh = 0; kh < g.kernel[0]; ++kh)
+    for (index kw = 0; kw < g.kernel[1]; ++kw)
+      set.taps.push_back(
+          {(kh * g.dilation[0] * plan.source.extents[1] + kw * g.dilation[1]) * x[1], kh * g.kernel[1] + kw});
+  set.spots = spots_of(plan.group, plan.source, {0, 0}, g.stride, {y[2], y[3]}, y[1], {0, 0}, {1, 1});
+  set.per_image = y[2] * y[3];
+  plan.sets.push_back(std::move(set));
+  return plan;
+}
+
+/// The walk of the input gradient: dy is read, pixels of dx are made, those with the same remainder by stride together.
+///
+/// Row h of dx gets row (h + padding - k * dilation) / stride of dy at tap k, where that is a whole number.
+template <class T>
+walk backward_walk(shape<4> const& dx, shape<4> const& dy, conv2d_geometry const& g) {
+  struct hit {
+    index k;
+    index at;  ///< row of dy for the first row of the phase
+  };
+  std::array<std::vector<std::vector<hit>>, 2> hits;
+  walk plan;
+  plan.source.channels = dy[1];
+  for (std::size_t d = 0; d < 2; ++d) {
+    const index extent = dx[static_cast<int>(d) + 2];
+    const index image = dy[static_cast<int>(d) + 2];
+    index low = 0;
+    index high = 0;
+    for (index phase = 0; phase < std::min(g.stride[d], extent); ++phase) {
+      auto& of_phase = hits[d].emplace_back();
+      const index rows = (extent - phase + g.stride[d] - 1) / g.stride[d];
+      for (index k = 0; k < g.kernel[d]; ++k) {
+        const index distance = phase + g.padding_before[d] - k * g.dilation[d];
+        if (distance % g.stride[d] != 0) continue;
+        const index at = distance / g.stride[d];
+        of_phase.push_back({k, at});
+        low = std::min(low, at);
+        high = std::max(high, at + rows);
+      }
+    }
+    plan.source.shift[d] = -low;
+    plan.source.extents[d] = low == 0 && high <= image ? image : high - low;
+  }
+  plan.group = images_together<T>(plan.source, dx[0]);
+  frame const& f = plan.source;
+  for (index p = 0; p < static_cast<index>(hits[0].size()); ++p) {
+    for (index q = 0; q < static_cast<index>(hits[1].size()); ++q) {
+      pixel_set set;
+      for (hit const& a : hits[0][static_cast<std::size_t>(p)])
+        for (hit const& b : hits[1][static_cast<std::size_t>(q)])
+          set.taps.push_back(
+              {((a.at + f.shift[0]) * f.extents[1] + b.at + f.shift[1]) * f.channels, a.k * g.kernel[1] + b.k});
+      set.spots = spots_of(plan.group, f, {0, 0}, {1, 1}, {dx[2], dx[3]}, dx[1], {p, q}, g.stride);
+      set.per_image = static_cast<index>(set.spots.size()) / plan.group;
+      plan.sets.push_back(std::move(set));
+    }
+  }
+  return plan;
+}
+
+/// Calls `with(frame data, first image, images)` for each group of images, bordered where the walk needs it.
+template <class T, class Call>
+void for_groups(walk const& plan, T const* images, index count, pair2d extents, workspace& scratch, Call with) {
+  const bool in_place = plan.source.same_as(extents);
+  const index image = extents[0] * extents[1] * plan.source.channels;
+  T* buffer = in_place ? nullptr : scratch.get<T>(0, plan.group * plan.source.size());
+  for (index n = 0; n < count; n += plan.group) {
+    const index size = std::min(plan.group, count - n);
+    if (in_place) {
+      with(images + n * image, n, size);
+      continue;
+    }
+    for (index i = 0; i < size; ++i)
+      plan.source.fill(images + (n + i) * image, extents, buffer + i * plan.source.size());
+    with(static_cast<T const*>(buffer), n, size);
+  }
+}
+
+inline bool depthwise(shape<4> const& w, conv2d_geometry const& g) { return w[1] == 1 && w[0] == g.groups; }
+
+/// Applies a walk: `weight(slot, input channel, output channel)` of group `g` comes from `weight_of(g)`.
+template <class T, class WeightOf>
+void apply_walk(walk const& plan, operand<T, 4> source, block<T, 4> target, index groups, index slots,
+                bool each_channel, workspace& scratch, WeightOf weight_of) {
+  const index depth = source.extents[1] / groups;
+  const index channels = target.extents[1] / groups;
+  const index packed = lanes<T>::panels(channels) * slots * depth * lanes<T>::width;
+  T* weights = scratch.get<T>(1, each_channel ? slots * groups : groups * packed);
+  for (index g = 0; g < groups; ++g) {
+    const auto at = weight_of(g);
+    if (each_channel)
+      for (index s = 0; s < slots; ++s) weights[s * groups + g] = at(s, 0, 0);
+    else
+      pack_weights<T>(slots, depth, channels, weights + g * packed, at);
+  }
+  const index image = target.extents[1] * target.extents[2] * target.extents[3];
+  for_groups(plan, source.data, source.extents[0], {source.extents[2], source.extents[3]}, scratch,
+             [&](T const* data, index first, index size) {
+               for (pixel_set const& set : plan.sets) {
+                 const index count = size * set.per_image;
+                 T* to = target.data + first * image;
+                 if (each_channel) {
+                   gather_depthwise<T>({data, to, weights, slots, 1, groups}, set.taps, set.spots.data(), count);
+                   continue;
+                 }
+                 for (index g = 0; g < groups; ++g)
+                   gather<T>({data + g * depth, to + g * channels, weights + g * packed, slots, depth, channels},
+                             set.taps, set.spots.data(), count);
+               }
+             });
+}
+
+template <class T>
+void conv2d_forward(operand<T, 4> x, operand<T, 4> w, block<T, 4> y, conv2d_geometry const& g, workspace& scratch) {
+  if (y.empty()) return;
+  const index slots = g.kernel[0] * g.kernel[1];
+  const index depth = w.extents[1];
+  const index channels = w.extents[0] / g.groups;
+  apply_walk<T>(forward_walk<T>(x.extents, y.extents, g), x, y, g.groups, slots, depthwise(w.extents, g), scratch,
+                [&](index group) {
+                  return [=, data = w.data + group * channels * slots * depth](index s, index i, index o) {
+                    return data[(o * slots + s) * depth + i];
+                  };
+                });
+}
+
+template <class T>
+void conv2d_backward_input(operand<T, 4> w, operand<T, 4> dy, block<T, 4> dx, conv2d_geometry const& g,
+                           workspace& scratch) {
+  if (dx.empty()) return;
+  const index slots = g.kernel[0] * g.kernel[1];
+  const index depth = w.extents[1];
+  const index channels = w.extents[0] / g.groups;
+  apply_walk<T>(backward_walk<T>(dx.extents, dy.extents, g), dy, dx, g.groups, slots, depthwise(w.extents, g), scratch,
+                [&](index group) {
+                  return [=, data = w.data + group * channels * slots * depth](index s, index o, index i) {
+                    return data[(o * slots + s) * depth + i];
+                  };
+                });
+}
+
+template <class T>
+void conv2d_backward_weight(operand<T, 4> x, operand<T, 4> dy, block<T, 4> dw, conv2d_geometry const& g,
+                            workspace& scratch) {
+  if (dy.empty() || x.empty()) {
+    std::fill(dw.begin(), dw.end(), T{0});
+    return;
+  }
+  const index slots = g.kernel[0] * g.kernel[1];
+  const index depth = dw.extents[1];
+  const index channels = dw.extents[0] / g.groups;
+  const bool each_channel = depthwise(dw.extents, g);
+  const walk plan = forward_walk<T>(x.extents, dy.extents, g);
+  pixel_set const& set = plan.sets.front();
+  const reduce_job<T> job(set.taps, depth, channels);
+  const index size = each_channel ? slots * g.groups : g.groups * job.size();
+  T* packed = scratch.get<T>(1, job.scratch_size());
+  T* sums = scratch.get<T>(2, size);
+  std::fill_n(sums, size, T{0});
+  const index image = dy.extents[1] * dy.extents[2] * dy.extents[3];
+  for_groups(plan, x.data, x.extents[0], {x.extents[2], x.extents[3]}, scratch,
+             [&](T const* data, index first, index images) {
+               const index count = images * set.per_image;
+               T const* gradient = dy.data + first * image;
+               if (each_channel)
+                 reduce_depthwise(data, set.taps, set.spots.data(), count, gradient, g.groups, sums);
+               else
+                 for (index group = 0; group < g.groups; ++group)
+                   job.run(data + group * depth, gradient + group * channels, set.spots.data(), count, packed,
+                           sums + group * job.size());
+             });
+  if (each_channel)
+    transpose_each(sums, 1, slots, g.groups, dw.data);
+  else
+    for (index group = 0; group < g.groups; ++group)
+      job.store(sums + group * job.size(), dw.data + group * channels * job.used);
+}
+
+}  // namespace tessera::detail::eigen_kernels

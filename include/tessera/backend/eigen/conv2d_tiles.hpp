@@ -1,0 +1,244 @@
+#pragma once
+
+#include <tessera/backend/eigen/map.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace tessera::detail::eigen_kernels {
+
+// A convolution on channels-last data is a sum of small matrix products: for each tap of the kernel, the channels of
+// the pixel that lies at the tap's offset times the tap's weights. The offsets are the same for all pixels once the
+// image has its zero border, so no column matrix is needed: a tile of output pixels stays in registers while taps and
+// channels are walked. (Dukhan, "The Indirect Convolution Algorithm", 2019, with offsets in place of pointers.)
+
+/// Where an output pixel begins to read in the bordered image, and where it lies itself.
+struct spot {
+  index from;
+  index to;
+};
+
+/// A position of the kernel: its offset from a spot, and the number of its weights.
+struct tap {
+  index offset;
+  index slot;
+};
+
+template <class T>
+struct lanes {
+  using packet = typename Eigen::internal::packet_traits<T>::type;
+  static constexpr index width = Eigen::internal::unpacket_traits<packet>::size;
+  static constexpr std::size_t pixels = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS >= 32 ? 14 : 8;  ///< of a forward tile
+  static constexpr std::size_t terms = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS >= 32 ? 16 : 8;   ///< of a weight tile
+
+  /// Packets for `channels` channels.
+  static constexpr index panels(index channels) { return (channels + width - 1) / width; }
+};
+
+/// Weights as the tiles read them: [panel of output channels][slot][input channel][lane], zeros behind the last one.
+///
+/// `at(slot, input channel, output channel)` reads the weight.
+template <class T, class At>
+void pack_weights(index slots, index depth, index channels, T* to, At at) {
+  constexpr index width = lanes<T>::width;
+  for (index first = 0; first < channels; first += width)
+    for (index s = 0; s < slots; ++s)
+      for (index i = 0; i < depth; ++i)
+        for (index l = 0; l < width; ++l) *to++ = first + l < channels ? at(s, i, first + l) : T{0};
+}
+
+/// One product of gathered pixels with packed weights.
+template <class T>
+struct gather_job {
+  T const* source;
+  T* target;
+  T const* weights;  ///< see pack_weights
+  index slots;       ///< taps that `weights` holds
+  index depth;       ///< channels summed over
+  index channels;    ///< channels made
+};
+
+template <class T, std::size_t... R>
+[[gnu::always_inline]] inline void gather_tile(gather_job<T> const& job, std::vector<tap> const& taps, index panel,
+                                               spot const* spots, std::size_t count, std::index_sequence<R...>) {
+  using namespace Eigen::internal;
+  using packet = typename lanes<T>::packet;
+  constexpr index width = lanes<T>::width;
+  // A tile that is not full computes its last pixel several times.
+  T const* const pixel[] = {job.source + spots[std::min(R, count - 1)].from...};
+  packet sum[] = {(static_cast<void>(R), pset1<packet>(T{0}))...};
+  for (tap const& t : taps) {
+    T const* w = job.weights + (panel * job.slots + t.slot) * job.depth * width;
+    index i = t.offset;
+    const index end = t.offset + job.depth;
+    for (; i + 4 <= end; i += 4, w += 4 * width) {
+      const packet w0 = pload<packet>(w);
+      const packet w1 = pload<packet>(w + width);
+      const packet w2 = pload<packet>(w + 2 * width);
+      const packet w3 = pload<packet>(w + 3 * width);
+      const auto add = [&](packet s, T const* x) {
+        s = pmadd(pset1<packet>(x[0]), w0, s);
+        s = pmadd(pset1<packet>(x[1]), w1, s);
+        s = pmadd(pset1<packet>(x[2]), w2, s);
+        return pmadd(pset1<packet>(x[3]), w3, s);
+      };
+      ((sum[R] = add(sum[R], pixel[R] + i)), ...);
+    }
+    for (; i < end; ++i, w += width) {
+      const packet w0 = pload<packet>(w);
+      ((sum[R] = pmadd(pset1<packet>(pixel[R][i]), w0, sum[R])), ...);
+    }
+  }
+  const index first = panel * width;
+  if (first + width <= job.channels) {
+    ((R < count ? pstoreu(job.target + spots[R].to + first, sum[R]) : void()), ...);
+  } else {
+    alignas(64) T out[sizeof...(R) * static_cast<std::size_t>(width)];
+    (pstore(out + R * static_cast<std::size_t>(width), sum[R]), ...);
+    for (std::size_t r = 0; r < count; ++r)
+      std::copy_n(out + r * static_cast<std::size_t>(width), job.channels - first, job.target + spots[r].to + first);
+  }
+}
+
+/// Every spot's channels: the sum over taps of gathered pixels times weights. Without taps they become zero.
+template <class T>
+void gather(gather_job<T> const& job, std::vector<tap> const& taps, spot const* spots, index count) {
+  constexpr auto tile = static_cast<index>(lanes<T>::pixels);
+  // As many pixels as stay in the second-level cache while the panels of weights pass by.
+  const index fitting = (index{1} << 17) / static_cast<index>(sizeof(T)) / std::max<index>(1, job.depth);
+  const index chunk = std::max<index>(4, fitting / tile) * tile;
+  for (index begin = 0; begin < count; begin += chunk) {
+    const index end = std::min(count, begin + chunk);
+    for (index panel = 0; panel < lanes<T>::panels(job.channels); ++panel)
+      for (index s = begin; s < end; s += tile)
+        gather_tile(job, taps, panel, spots + s, static_cast<std::size_t>(std::min(tile, end - s)),
+                    std::make_index_sequence<lanes<T>::pixels>{});
+  }
+}
+
+/// sums[term][lane] += sum over `count` spots of source[from + term] * gradient[to + lane].
+template <class T, std::size_t... R>
+[[gnu::always_inline]] inline void reduce_tile(T const* source, T const* gradient, spot const* spots, index count,
+                                               T* sums, std::index_sequence<R...>) {
+  using namespace Eigen::internal;
+  using packet = typename lanes<T>::packet;
+  packet sum[] = {(static_cast<void>(R), pset1<packet>(T{0}))...};
+  for (index s = 0; s < count; ++s) {
+    T const* x = source + spots[s].from;
+    const packet g = ploadu<packet>(gradient + spots[s].to);
+    ((sum[R] = pmadd(pset1<packet>(x[R]), g, sum[R])), ...);
+  }
+  const auto add_to = [](T* total, packet s) { pstore(total, padd(s, pload<packet>(total))); };
+  (add_to(sums + static_cast<index>(R) * lanes<T>::width, sum[R]), ...);
+}
+
+/// A weight gradient as the tiles make it: [panel of output channels][term][lane], terms tap by tap, channel by
+/// channel.
+template <class T>
+struct reduce_job {
+  static constexpr index width = lanes<T>::width;
+  static constexpr auto tile = static_cast<index>(lanes<T>::terms);
+  static constexpr index chunk = 256;  ///< pixels taken together: a tile of their inputs stays in the nearest cache
+
+  index channels;               ///< output channels
+  index used;                   ///< terms
+  std::vector<index> offsets;   ///< of each term from a spot, filled up to whole tiles
+  std::vector<spot> in_packed;  ///< where the pixels of a chunk lie in packed inputs and gradients
+  bool contiguous;              ///< a tile of inputs may be read where it is
+
+  /// Terms beyond the last repeat it; their sums are not looked at.
+  reduce_job(std::vector<tap> const& taps, index depth, index out_channels)
+      : channels(out_channels), used(static_cast<index>(taps.size()) * depth) {
+    for (tap const& t : taps)
+      for (index i = 0; i < depth; ++i) offsets.push_back(t.offset + i);
+    offsets.resize(static_cast<std::size_t>((used + tile - 1) / tile * tile), offsets.back());
+    for (index s = 0; s < chunk; ++s) in_packed.push_back({s * tile, s * width});
+    // With more panels the copy pays: it is read again and again, and channels may be far apart.
+    contiguous = depth % tile == 0 && panels() == 1;
+  }
+  index panels() const { return lanes<T>::panels(channels); }
+  index terms() const { return static_cast<index>(offsets.size()); }
+  index size() const { return panels() * terms() * width; }
+  index scratch_size() const { return chunk * (panels() * width + tile); }
+
+  void run(T const* source, T const* gradient, spot const* spots, index count, T* packed, T* sums) const {
+    T* inputs = packed + panels() * chunk * width;
+    for (; count > 0; spots += chunk, count -= chunk) {
+      const index pixels = std::min(chunk, count);
+      pack_gradients(gradient, spots, pixels, packed);
+      for (index t = 0; t < terms(); t += tile) {
+        index const* at = offsets.data() + t;
+        if (!contiguous) pack_inputs(source, at, spots, pixels, inputs);
+        for (index p = 0; p < panels(); ++p) {
+          T* to = sums + (p * terms() + t) * width;
+          constexpr auto all = std::make_index_sequence<lanes<T>::terms>{};
+          if (contiguous)
+            reduce_tile(source + *at, gradient, spots, pixels, to, all);
+          else
+            reduce_tile<T>(inputs, packed + p * chunk * width, in_packed.data(), pixels, to, all);
+        }
+      }
+    }
+  }
+
+  /// Writes the sums as [output channel][term].
+  void store(T const* sums, T* out) const {
+    for (index first = 0; first < channels; first += width, sums += terms() * width) {
+      const index lanes_used = std::min(width, channels - first);
+      for (index t = 0; t < used; t += tile)
+        for (index l = 0; l < lanes_used; ++l)
+          for (index i = t; i < std::min(used, t + tile); ++i) out[(first + l) * used + i] = sums[i * width + l];
+    }
+  }
+
+ private:
+  void pack_gradients(T const* gradient, spot const* spots, index pixels, T* to) const {
+    for (index first = 0; first < channels; first += width, to += chunk * width) {
+      const index lanes_used = std::min(width, channels - first);
+      for (index s = 0; s < pixels; ++s) {
+        T const* from = gradient + spots[s].to + first;
+        if (lanes_used == width)
+          std::copy_n(from, width, to + s * width);
+        else
+          for (index l = 0; l < width; ++l) to[s * width + l] = l < lanes_used ? from[l] : T{0};
+      }
+    }
+  }
+  static void pack_inputs(T const* source, index const* at, spot const* spots, index pixels, T* to) {
+    const bool together = at[tile - 1] == at[0] + tile - 1;
+    for (index s = 0; s < pixels; ++s, to += tile) {
+      T const* from = source + spots[s].from;
+      if (together)
+        std::copy_n(from + at[0], tile, to);
+      else
+        for (index r = 0; r < tile; ++r) to[r] = from[at[r]];
+    }
+  }
+};
+
+// Depthwise: every channel has its own weight at each tap, stored [tap][channel].
+
+template <class T>
+void gather_depthwise(gather_job<T> const& job, std::vector<tap> const& taps, spot const* spots, index count) {
+  for (index s = 0; s < count; ++s) {
+    auto sum = array(job.target + spots[s].to, job.channels);
+    T const* from = job.source + spots[s].from;
+    sum.setZero();
+    for (tap const& t : taps)
+      sum += array(from + t.offset, job.channels) * array(job.weights + t.slot * job.channels, job.channels);
+  }
+}
+
+template <class T>
+void reduce_depthwise(T const* source, std::vector<tap> const& taps, spot const* spots, index count, T const* gradient,
+                      index channels, T* sums) {
+  for (index s = 0; s < count; ++s)
+    for (tap const& t : taps)
+      array(sums + t.slot * channels, channels) +=
+          array(source + spots[s].from + t.offset, channels) * array(gradient + spots[s].to, channels);
+}
+
+}  // namespace tessera::detail::eigen_kernels

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <tessera/backend/eigen/map.hpp>
+#include <tessera/backend/settings.hpp>
+
+namespace tessera::detail::eigen_kernels {
+
+// All of these work in place: outputs may be the same block as an input.
+
+template <class T>
+void relu_forward(operand<T, 1> x, block<T, 1> y) {
+  array(y) = larger(array(x), Eigen::Array<T, Eigen::Dynamic, 1>::Zero(x.size()));
+}
+
+template <class T>
+void relu_backward(operand<T, 1> y, operand<T, 1> dy, block<T, 1> dx) {
+  const index n = dx.size();
+  T const* value = y.data;
+  T* out = dx.data;
+  // Apart, so that both loops vectorise: the first has no second pointer that might overlap.
+  if (dy.data == dx.data) {
+    for (index i = 0; i < n; ++i) out[i] = value[i] <= T{0} ? T{0} : out[i];
+  } else {
+    for (index i = 0; i < n; ++i) out[i] = value[i] <= T{0} ? T{0} : dy.data[i];
+  }
+}
+
+template <class T>
+void add(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
+  array(y) = array(a) + array(b);
+}
+
+template <class T>
+void sub(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
+  array(y) = array(a) - array(b);
+}
+
+template <class T>
+void mul(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
+  array(y) = array(a) * array(b);
+}
+
+template <class T>
+void scale(operand<T, 1> a, T factor, block<T, 1> y) {
+  array(y) = array(a) * factor;
+}
+
+template <class T>
+void axpy(T factor, operand<T, 1> x, block<T, 1> y) {
+  array(y) += array(x) * factor;
+}
+
+template <class T>
+void exp(operand<T, 1> x, block<T, 1> y) {
+  array(y) = array(x).exp();
+}
+
+template <class T>
+void log(operand<T, 1> x, block<T, 1> y) {
+  array(y) = array(x).log();
+}
+
+}  // namespace tessera::detail::eigen_kernels

@@ -1,0 +1,163 @@
+#pragma once
+
+#include <tessera/backend/eigen/columns.hpp>
+#include <tessera/backend/geometry.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tessera::detail::eigen_kernels {
+
+/// The window positions inside the input: rows `first`, `first + step`, ... below `end`; none if first >= end.
+struct window_side {
+  index first;
+  index end;
+};
+
+inline window_side window_at(index out, std::size_t dim, index input, pool2d_geometry const& g) {
+  const index begin = out * g.stride[dim] - g.padding_before[dim];
+  const index step = g.dilation[dim];
+  const index skipped = begin < 0 ? (-begin + step - 1) / step : 0;
+  return {begin + skipped * step, std::min(input, begin + step * (g.kernel[dim] - 1) + 1)};
+}
+
+/// Calls `with(input image, output pixel number, rows, columns)` for every output pixel, image by image.
+template <class Call>
+void for_windows(shape<4> const& input, shape<4> const& output, pool2d_geometry const& g, Call with) {
+  index pixel = 0;
+  for (index n = 0; n < output[0]; ++n)
+    for (index h = 0; h < output[2]; ++h)
+      for (index w = 0; w < output[3]; ++w, ++pixel)
+        with(n, pixel, window_at(h, 0, input[2], g), window_at(w, 1, input[3], g));
+}
+
+/// Largest value and its place h * W + w in the image of each window; -1 where a window meets padding only.
+template <class T>
+void max_pool2d_forward(operand<T, 4> x, block<T, 4> y, block<std::int32_t, 4> argmax, pool2d_geometry const& g) {
+  const index channels = x.extents[1];
+  const index width = x.extents[3];
+  const index image = channels * x.extents[2] * width;
+  for_windows(x.extents, y.extents, g, [&](index n, index pixel, window_side rows, window_side columns) {
+    T* __restrict best = y.data + pixel * channels;
+    std::int32_t* __restrict where = argmax.data + pixel * channels;
+    bool first = true;
+    for (index h = rows.first; h < rows.end; h += g.dilation[0]) {
+      for (index w = columns.first; w < columns.end; w += g.dilation[1]) {
+        T const* __restrict value = x.data + n * image + (h * width + w) * channels;
+        const auto place = static_cast<std::int32_t>(h * width + w);
+        if (first) {
+          first = false;
+          std::copy_n(value, channels, best);
+          std::fill_n(where, channels, place);
+          continue;
+        }
+        for (index c = 0; c < channels; ++c) {
+          // A NaN is larger than any number; the first one stays.
+          const bool larger = !(value[c] <= best[c]) & (best[c] == best[c]);
+          best[c] = larger ? value[c] : best[c];
+          where[c] = larger ? place : where[c];
+        }
+      }
+    }
+    if (first) {
+      std::fill_n(best, channels, -std::numeric_limits<T>::infinity());
+      std::fill_n(where, channels, std::int32_t{-1});
+    }
+  });
+}
+
+template <class T>
+void max_pool2d_backward(operand<T, 4> dy, block<std::int32_t const, 4> argmax, block<T, 4> dx,
+                         pool2d_geometry const& g) {
+  const index channels = dx.extents[1];
+  const index width = dx.extents[3];
+  const index image = channels * dx.extents[2] * width;
+  std::fill(dx.begin(), dx.end(), T{0});
+  for_windows(dx.extents, dy.extents, g, [&](index n, index pixel, window_side rows, window_side columns) {
+    T const* __restrict gradient = dy.data + pixel * channels;
+    std::int32_t const* __restrict where = argmax.data + pixel * channels;
+    // Every position of the window is compared: vector code, where following the indices would be scalar.
+    for (index h = rows.first; h < rows.end; h += g.dilation[0]) {
+      for (index w = columns.first; w < columns.end; w += g.dilation[1]) {
+        T* __restrict sum = dx.data + n * image + (h * width + w) * channels;
+        const auto place = static_cast<std::int32_t>(h * width + w);
+        for (index c = 0; c < channels; ++c) sum[c] += where[c] == place ? gradient[c] : T{0};
+      }
+    }
+  });
+}
+
+/// 1 / divisor of the window of an output pixel. What lies beyond the right padding never counts.
+inline double window_share(index h, index w, window_side rows, window_side columns, shape<4> const& input,
+                           pool2d_geometry const& g) {
+  if (!g.count_include_pad) {
+    const index valid = std::max<index>(0, rows.end - rows.first) * std::max<index>(0, columns.end - columns.first);
+    return valid == 0 ? 0.0 : 1.0 / static_cast<double>(valid);
+  }
+  const auto side = [&](index out, std::size_t dim, index extent) {
+    const index begin = out * g.stride[dim] - g.padding_before[dim];
+    return std::min(begin + g.kernel[dim], extent + g.padding_after[dim]) - begin;
+  };
+  return 1.0 / static_cast<double>(side(h, 0, input[2]) * side(w, 1, input[3]));
+}
+
+template <class T>
+void avg_pool2d_forward(operand<T, 4> x, block<T, 4> y, pool2d_geometry const& g) {
+  const index channels = x.extents[1];
+  const index width = x.extents[3];
+  const index image = channels * x.extents[2] * width;
+  for_windows(x.extents, y.extents, g, [&](index n, index pixel, window_side rows, window_side columns) {
+    auto mean = array(y.data + pixel * channels, channels);
+    mean.setZero();
+    for (index h = rows.first; h < rows.end; ++h)
+      for (index w = columns.first; w < columns.end; ++w)
+        mean += array(x.data + n * image + (h * width + w) * channels, channels);
+    const index place = pixel % (y.extents[2] * y.extents[3]);
+    mean *= static_cast<T>(window_share(place / y.extents[3], place % y.extents[3], rows, columns, x.extents, g));
+  });
+}
+
+template <class T>
+void avg_pool2d_backward(operand<T, 4> dy, block<T, 4> dx, pool2d_geometry const& g) {
+  const index channels = dx.extents[1];
+  const index width = dx.extents[3];
+  const index image = channels * dx.extents[2] * width;
+  std::fill(dx.begin(), dx.end(), T{0});
+  for_windows(dx.extents, dy.extents, g, [&](index n, index pixel, window_side rows, window_side columns) {
+    const index place = pixel % (dy.extents[2] * dy.extents[3]);
+    const T share =
+        static_cast<T>(window_share(place / dy.extents[3], place % dy.extents[3], rows, columns, dx.extents, g));
+    const auto gradient = array(dy.data + pixel * channels, channels) * share;
+    for (index h = rows.first; h < rows.end; ++h)
+      for (index w = columns.first; w < columns.end; ++w)
+        array(dx.data + n * image + (h * width + w) * channels, channels) += gradient;
+  });
+}
+
+/// Sum over height and width divided by `count`.
+template <class T>
+void global_avg_pool_forward(operand<T, 4> x, block<T, 4> y, index count, workspace& scratch) {
+  const index channels = x.extents[1];
+  const index pixels = x.extents[2] * x.extents[3];
+  double* sums = scratch.get<double>(2, channels);
+  for (index n = 0; n < x.extents[0]; ++n) {
+    T const* from = x.data + n * pixels * channels;
+    sum_columns<1, T>(
+        pixels, channels, scratch, [from](index at, index, T* sum) { sum[0] += from[at]; }, sums);
+    for (index c = 0; c < channels; ++c)
+      y.data[n * channels + c] = static_cast<T>(sums[c] / static_cast<double>(count));
+  }
+}
+
+template <class T>
+void global_avg_pool_backward(operand<T, 4> dy, block<T, 4> dx, index count) {
+  const index channels = dx.extents[1];
+  const index pixels = dx.extents[2] * dx.extents[3];
+  const T share = T{1} / static_cast<T>(count);
+  T* to = dx.data;
+  for (index n = 0; n < dx.extents[0]; ++n)
+    for (index p = 0; p < pixels; ++p, to += channels)
+      array(to, channels) = array(dy.data + n * channels, channels) * share;
+}
+
+}  // namespace tessera::detail::eigen_kernels

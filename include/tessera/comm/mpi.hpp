@@ -1,0 +1,285 @@
+#pragma once
+
+#include <tessera/comm/counts.hpp>
+#include <tessera/comm/mpi_environment.hpp>
+#include <tessera/comm/mpi_request.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera {
+
+/// Settings of `mpi_comm`, the same on all ranks of a group; `split` passes them on.
+struct mpi_options {
+  /// Most elements in one MPI call; MPI 3.1 counts are of type int.
+  index chunk_limit = std::numeric_limits<int>::max();
+  /// Bytes in which `all_reduce` sends larger buffers. Through shared memory pieces of 1 to 4 MiB stay in the cache;
+  /// networks want more.
+  index piece_bytes = index{1} << 20;
+};
+
+namespace detail {
+
+/// A communicator that is freed with its owner. It is not freed while an exception unwinds: freeing is collective,
+/// and the other ranks may be elsewhere.
+class mpi_group {
+ public:
+  explicit mpi_group(MPI_Comm handle) : handle_(handle) { return_errors(handle); }
+  mpi_group(mpi_group&& other) noexcept : handle_(std::exchange(other.handle_, MPI_COMM_NULL)) {}
+  mpi_group& operator=(mpi_group&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~mpi_group() {
+    if (handle_ == MPI_COMM_NULL || std::uncaught_exceptions() > 0 || mpi_finalized()) return;
+    check_mpi(MPI_Comm_free(&handle_), "MPI_Comm_free");
+  }
+  MPI_Comm get() const { return handle_; }
+
+ private:
+  MPI_Comm handle_;
+};
+
+}  // namespace detail
+
+/// A group of MPI ranks. See `communicator`. It is destroyed before MPI is finalized.
+class mpi_comm {
+ public:
+  using request = mpi_request;
+
+  /// Collective over `parent`, which is duplicated, so that messages of others on it do not meet the library's.
+  explicit mpi_comm(MPI_Comm parent = MPI_COMM_WORLD, mpi_options options = {})
+      : mpi_comm{valid(options), duplicate(parent), std::make_shared<detail::mpi_operators const>()} {}
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  index piece_bytes() const { return options_.piece_bytes; }
+  /// Sets the size of pieces of later reductions; the same on all ranks.
+  void piece_bytes(index bytes) { options_ = valid({options_.chunk_limit, bytes}); }
+
+  template <message_element T>
+  void all_reduce(T* data, index count, reduction op) {
+    detail::check_count(count, "all_reduce");
+    all_reduce_pieces(data, count, 1, detail::mpi_type_of<T>(), operators_->reduce<T>(op));
+  }
+
+  template <std::floating_point T>
+  void all_reduce_moments(T* triples, index channels) {
+    detail::check_count(channels, "all_reduce_moments");
+    auto const& operators = operators_->of<T>();
+    all_reduce_pieces(triples, channels, 3, operators.triple(), operators.merge());
+  }
+
+  template <message_element T>
+  void all_gather(T const* send, T* receive, std::span<index const> counts) {
+    detail::check_counts(counts, size_, "all_gather");
+    const index total = detail::total_of(counts);
+    if (total == 0) return;
+    const auto begins = detail::begins_of(counts);
+    T* own = receive + begins[at(rank_)];
+    if (own != send) std::copy_n(send, counts[at(rank_)], own);
+    if (total > options_.chunk_limit) {
+      for (int r = 0; r < size_; ++r) broadcast(receive + begins[at(r)], counts[at(r)], r);
+      return;
+    }
+    // All ranks gather in place, because MPI asks that all or none do.
+    const std::vector<int> sizes = as_ints(counts);
+    const std::vector<int> places = as_ints(begins);
+    detail::check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, detail::mpi_type_of<T>(), receive, sizes.data(), places.data(),
+                                     detail::mpi_type_of<T>(), group_.get()),
+                      "MPI_Allgatherv");
+  }
+
+  template <message_element T>
+  void reduce_scatter(T const* send, T* receive, std::span<index const> counts, reduction op) {
+    detail::check_counts(counts, size_, "reduce_scatter");
+    const index total = detail::total_of(counts);
+    if (total == 0) return;
+    const MPI_Op operation = operators_->reduce<T>(op);
+    if (total > options_.chunk_limit) {
+      for (int r = 0; r < size_; ++r) {
+        detail::for_pieces(counts[at(r)], options_.chunk_limit, [&](interval piece) {
+          T* into = r == rank_ ? receive + piece.begin : nullptr;
+          detail::check_mpi(MPI_Reduce(send + piece.begin, into, as_int(piece.size), detail::mpi_type_of<T>(),
+                                       operation, r, group_.get()),
+                            "MPI_Reduce");
+        });
+        send += counts[at(r)];
+      }
+      return;
+    }
+    const std::vector<int> sizes = as_ints(counts);
+    detail::check_mpi(MPI_Reduce_scatter(send, detail::not_null(receive), sizes.data(), detail::mpi_type_of<T>(),
+                                         operation, group_.get()),
+                      "MPI_Reduce_scatter");
+  }
+
+  /// Sent as one message for each pair of ranks with a count above zero: a rank knows only its own counts, so ranks
+  /// could not agree on when `MPI_Alltoallv` would overflow.
+  template <message_element T>
+  void all_to_all(T const* send, std::span<index const> send_counts, T* receive,
+                  std::span<index const> receive_counts) {
+    detail::check_counts(send_counts, size_, "all_to_all");
+    detail::check_counts(receive_counts, size_, "all_to_all");
+    detail::check_own_part(send_counts[at(rank_)], receive_counts[at(rank_)]);
+    const auto from = detail::begins_of(send_counts);
+    const auto to = detail::begins_of(receive_counts);
+    request messages;
+    for (int step = 1; step < size_; ++step) {
+      const int source = (rank_ - step + size_) % size_;
+      add_receive(messages, receive + to[at(source)], receive_counts[at(source)], source, exchange_tag);
+    }
+    for (int step = 1; step < size_; ++step) {
+      const int target = (rank_ + step) % size_;
+      add_send(messages, send + from[at(target)], send_counts[at(target)], target, exchange_tag);
+    }
+    std::copy_n(send + from[at(rank_)], send_counts[at(rank_)], receive + to[at(rank_)]);
+    messages.wait();
+  }
+
+  template <message_element T>
+  void broadcast(T* data, index count, int root) {
+    detail::check_count(count, "broadcast");
+    detail::check_rank(root, size_);
+    detail::for_pieces(count, options_.chunk_limit, [&](interval piece) {
+      detail::check_mpi(MPI_Bcast(data + piece.begin, as_int(piece.size), detail::mpi_type_of<T>(), root, group_.get()),
+                        "MPI_Bcast");
+    });
+  }
+
+  void barrier() { detail::check_mpi(MPI_Barrier(group_.get()), "MPI_Barrier"); }
+
+  template <message_element T>
+  request start_all_reduce(T* data, index count, reduction op) {
+    detail::check_count(count, "start_all_reduce");
+    request pieces;
+    // All pieces start now: starting them one by one in `test` would order them differently among other collectives
+    // on different ranks.
+    detail::for_pieces(count, piece_elements(sizeof(T)), [&](interval piece) {
+      pieces.add(false, [&](MPI_Request* handle) {
+        detail::check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data + piece.begin, as_int(piece.size), detail::mpi_type_of<T>(),
+                                         operators_->reduce<T>(op), group_.get(), handle),
+                          "MPI_Iallreduce");
+      });
+    });
+    return pieces;
+  }
+
+  template <message_element T>
+  request start_send(T const* data, index count, int to, int tag) {
+    check_message(count, to, tag, "start_send");
+    request pieces;
+    add_send(pieces, data, count, to, tag);
+    return pieces;
+  }
+
+  template <message_element T>
+  request start_receive(T* data, index count, int from, int tag) {
+    check_message(count, from, tag, "start_receive");
+    request pieces;
+    add_receive(pieces, data, count, from, tag);
+    return pieces;
+  }
+
+  mpi_comm split(int color, int key) const {
+    detail::check_color(color);
+    MPI_Comm part = MPI_COMM_NULL;
+    detail::check_mpi(MPI_Comm_split(group_.get(), color, key, &part), "MPI_Comm_split");
+    return {options_, part, operators_};
+  }
+
+  [[noreturn]] void abort(int code) const { detail::abort_mpi(code); }
+
+ private:
+  /// The largest tag that every MPI library has, kept for `all_to_all`.
+  static constexpr int exchange_tag = 32767;
+
+  mpi_comm(mpi_options options, MPI_Comm handle, std::shared_ptr<detail::mpi_operators const> operators)
+      : options_(options), operators_(std::move(operators)), group_(handle) {
+    detail::check_mpi(MPI_Comm_rank(handle, &rank_), "MPI_Comm_rank");
+    detail::check_mpi(MPI_Comm_size(handle, &size_), "MPI_Comm_size");
+  }
+
+  static MPI_Comm duplicate(MPI_Comm parent) {
+    MPI_Comm copy = MPI_COMM_NULL;
+    detail::check_mpi(MPI_Comm_dup(parent, &copy), "MPI_Comm_dup");
+    return copy;
+  }
+
+  static mpi_options valid(mpi_options options) {
+    if (options.chunk_limit < 1 || options.chunk_limit > std::numeric_limits<int>::max() || options.piece_bytes < 1)
+      throw error("chunk_limit " + std::to_string(options.chunk_limit) + " and piece_bytes " +
+                      std::to_string(options.piece_bytes),
+                  "1 to 2147483647 elements and at least 1 byte", "correct the mpi_options");
+    return options;
+  }
+
+  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+  static int as_int(index count) { return static_cast<int>(count); }
+  static std::vector<int> as_ints(std::span<index const> values) {
+    std::vector<int> ints(values.size());
+    std::transform(values.begin(), values.end(), ints.begin(), as_int);
+    return ints;
+  }
+  void check_message(index count, int other, int tag, char const* operation) const {
+    detail::check_count(count, operation);
+    detail::check_rank(other, size_);
+    detail::check_tag(tag);
+  }
+
+  /// Elements of `bytes` bytes in one piece of a reduction.
+  index piece_elements(std::size_t bytes) const {
+    return std::min(options_.chunk_limit, std::max(index{1}, options_.piece_bytes / static_cast<index>(bytes)));
+  }
+
+  /// Reduces `count` elements of `width` values each.
+  template <class T>
+  void all_reduce_pieces(T* data, index count, index width, MPI_Datatype type, MPI_Op op) {
+    detail::for_pieces(count, piece_elements(sizeof(T) * static_cast<std::size_t>(width)), [&](interval piece) {
+      detail::check_mpi(
+          MPI_Allreduce(MPI_IN_PLACE, data + piece.begin * width, as_int(piece.size), type, op, group_.get()),
+          "MPI_Allreduce");
+    });
+  }
+
+  template <class T>
+  void add_send(request& pieces, T const* data, index count, int to, int tag) {
+    detail::for_pieces(count, options_.chunk_limit, [&](interval piece) {
+      pieces.add(false, [&](MPI_Request* handle) {
+        detail::check_mpi(
+            MPI_Isend(data + piece.begin, as_int(piece.size), detail::mpi_type_of<T>(), to, tag, group_.get(), handle),
+            "MPI_Isend");
+      });
+    });
+  }
+
+  template <class T>
+  void add_receive(request& pieces, T* data, index count, int from, int tag) {
+    detail::for_pieces(count, options_.chunk_limit, [&](interval piece) {
+      pieces.add(true, [&](MPI_Request* handle) {
+        detail::check_mpi(MPI_Irecv(data + piece.begin, as_int(piece.size), detail::mpi_type_of<T>(), from, tag,
+                                    group_.get(), handle),
+                          "MPI_Irecv");
+      });
+    });
+  }
+
+  mpi_options options_;
+  std::shared_ptr<detail::mpi_operators const> operators_;
+  detail::mpi_group group_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+static_assert(communicator<mpi_comm>);
+
+}  // namespace tessera

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <tessera/layer/node.hpp>
+#include <tessera/op/batch_norm.hpp>
+
+namespace tessera {
+
+/// Batch normalisation of [N, C, H, W] by channel (S. Ioffe and C. Szegedy, ICML 2015), over the whole batch wherever
+/// it is cut.
+///
+/// Normalises with the biased variance; running statistics r = (1 - momentum) r + momentum * batch hold the unbiased
+/// one. Options: `momentum_of<std::ratio<1, 10>>`, `epsilon_of<std::ratio<1, 100000>>`, `no_affine`, and split words.
+///
+/// | split | parameters and statistics | collectives |
+/// |---|---|---|
+/// | `split_batch`, `split_height`, `split_width` (flow) | whole | one all_reduce of moments forward, one all_reduce backward, over all these axes together |
+/// | `split_channels` (flows) | by channel | none |
+///
+/// Gradients of the parameters come out whole: they are what the backward reduction sums.
+template <int C, class... Options>
+struct batch_norm2d {
+  static constexpr bool affine = !detail::has_option<no_affine, Options...>;
+  static constexpr double momentum =
+      detail::option_or_t<detail::is_momentum, momentum_of<std::ratio<1, 10>>, Options...>::value;
+  static constexpr double epsilon =
+      detail::option_or_t<detail::is_epsilon, epsilon_of<std::ratio<1, 100000>>, Options...>::value;
+  using words = split_words<Options...>;
+
+  struct weight : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<ones>, Options...>::type, C> {
+    static constexpr std::string_view name = "weight";
+  };
+  struct bias : parameter<zeros, C> {
+    static constexpr std::string_view name = "bias";
+  };
+  struct running_mean : state<zeros, C> {
+    static constexpr std::string_view name = "running_mean";
+  };
+  struct running_variance : state<ones, C> {
+    static constexpr std::string_view name = "running_var";
+  };
+  using parameters = std::conditional_t<affine, parameter_list<weight, bias, running_mean, running_variance>,
+                                        parameter_list<running_mean, running_variance>>;
+
+  template <bool Known>
+  struct split_check {
+    static_assert(Known,
+                  "tessera: batch_norm2d has no such split; it has split_batch, split_channels, split_height and "
+                  "split_width");
+  };
+  static constexpr shape<4> input_extents{{dynamic, C, dynamic, dynamic}};
+
+  template <auto Extents>
+  static constexpr index_rules rules() {
+    return {affine ? "nchw,c,c,c,c->nchw" : "nchw,c,c->nchw",
+            {{'n', "batch", true, true}, {'c', "channels", true, true}, {'h', "height", true, true}, {'w', "width", true, true}}};
+  }
+  template <auto Extents>
+  static constexpr auto output() {
+    static_assert(Extents.rank == 4, "tessera: batch_norm2d takes images [N, C, H, W]; put it before flatten");
+    static_assert(Extents[1] == C || Extents[1] == dynamic,
+                  "tessera: the input of batch_norm2d does not have C channels; give it the channels of the layer before");
+    return Extents;
+  }
+  template <auto Extents, class Mesh>
+  static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
+    const axis_set axes = r.axes_cutting("nhw");
+    if (Mesh::group_size(axes) == 1) return;
+    const bool forward = when == phase::forward;
+    list.push_back({when, forward ? collective::all_reduce_moments : collective::all_reduce, axes, reduction::sum, 1,
+                    {C}, r.operand[1], r.operand[1], forward ? 3 : 2});
+  }
+
+  template <class X>
+  struct saved {
+    X x;
+    channel_statistics<typename X::context_type::backend::memory> statistics;
+    bool training = true;
+  };
+
+  template <class Env, class Saved, class X, class... P>
+  static auto forward(Env const& env, Saved& saved, X const& x, P&... parameters) {
+    auto all = std::tie(parameters...);
+    auto& mean = std::get<sizeof...(P) - 2>(all);
+    auto& variance = std::get<sizeof...(P) - 1>(all);
+    saved.x = x;
+    saved.training = env.training;
+    saved.statistics = env.training ? op::batch_norm_statistics(x, momentum, epsilon, mean, variance)
+                                    : op::batch_norm_running(epsilon, mean, variance);
+    return op::batch_norm(x, saved.statistics, affine_block<0, X>(all), affine_block<1, X>(all));
+  }
+
+  template <class Env, class Saved, class Dy, class Gradients, class... P>
+  static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients& gradients, P&... parameters) {
+    auto all = std::tie(parameters...);
+    const auto gamma = affine_block<0, Dy>(all);
+    const auto sums = op::batch_norm_backward_sums(saved.x, dy, saved.statistics);
+    if constexpr (affine) {
+      auto d_weight = std::get<0>(gradients).write();
+      auto d_bias = std::get<1>(gradients).write();
+      const index channels = d_bias.size();
+      std::copy_n(sums.data(), channels, d_bias.data);
+      std::copy_n(sums.data() + channels, channels, d_weight.data);
+    }
+    if constexpr (!Env::wants_input_gradient)
+      return no_gradient{};
+    else
+      return saved.training ? op::batch_norm_backward_input(saved.x, dy, saved.statistics, gamma, sums)
+                            : op::batch_norm_backward_evaluation(dy, saved.statistics, gamma);
+  }
+
+ private:
+  template <int I, class X, class Parameters>
+  static auto affine_block(Parameters const& all) {
+    block<typename X::value_type const, 1, X::context_type::backend::order> b;
+    if constexpr (affine) b = std::get<I>(all).read();
+    return b;
+  }
+};
+
+}  // namespace tessera

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <tessera/layer/node.hpp>
+
+namespace tessera {
+
+/// Layers in order. A model is usually a named struct that inherits from a chain:
+///
+///     struct mlp : tessera::chain<tessera::linear<8, 16>, tessera::relu_layer, tessera::linear<16, 4>> {};
+///
+/// Where the layouts of neighbours differ, the route between them is inserted while compiling. A layout word among the
+/// layers (`shard<0, dp>`) brings the value to that layout.
+template <class... Layers>
+struct chain {
+  static_assert(sizeof...(Layers) > 0, "tessera: a chain needs at least one layer");
+  using composition = chain;
+  using layers = type_list<Layers...>;
+  static constexpr int count = static_cast<int>(sizeof...(Layers));
+};
+
+template <class Chain, device_mesh Mesh, class Flow>
+struct bound_chain {
+  using mesh = Mesh;
+  using input = Flow;
+  using layout_value = placements<Mesh::axes>;
+  static constexpr int count = Chain::count;
+
+ private:
+  // The edges are memoised one by one, so no list of types grows with the depth.
+  template <int I, class = void>
+  struct edge {
+    using type = typename edge<I - 1>::bound::output;
+    using bound = tessera::bind<type_at<I, typename Chain::layers>, Mesh, type>;
+  };
+  template <class Dummy>
+  struct edge<0, Dummy> {
+    using type = Flow;
+    using bound = tessera::bind<type_at<0, typename Chain::layers>, Mesh, type>;
+  };
+
+ public:
+  /// Layer `I` in its place.
+  template <int I>
+  using at = typename edge<I>::bound;
+  using output = typename at<count - 1>::output;
+
+  /// The layout of the gradient of layer `I`'s input, when that of the chain's output is `arriving`.
+  template <int I>
+  static constexpr layout_value gradient_before(layout_value arriving) {
+    [&]<int... J>(std::integer_sequence<int, J...>) {
+      ((arriving = at<count - 1 - J>::gradient(arriving)), ...);
+    }(std::make_integer_sequence<int, count - I>{});
+    return arriving;
+  }
+  static constexpr layout_value gradient(layout_value const& arriving) { return gradient_before<0>(arriving); }
+
+  static constexpr void append_parameters(std::vector<parameter_info<Mesh::axes>>& list) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (at<I>::append_parameters(list), ...); }(sequence{});
+  }
+  static constexpr void append_forward(call_list<Mesh::axes>& calls) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (at<I>::append_forward(calls), ...); }(sequence{});
+  }
+  static constexpr void append_backward(call_list<Mesh::axes>& calls, layout_value arriving, bool wants_input) {
+    const auto one = [&]<int I>(std::integral_constant<int, I>) {
+      at<I>::append_backward(calls, arriving, I > 0 || wants_input);
+      arriving = at<I>::gradient(arriving);
+    };
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (one(std::integral_constant<int, count - 1 - I>{}), ...);
+    }(sequence{});
+  }
+
+ private:
+  using sequence = std::make_integer_sequence<int, count>;
+};
+
+template <class Bound, class T, context Context>
+class chain_node {
+  static constexpr int count = Bound::count;
+  template <int I>
+  using child = node_of<typename Bound::template at<I>, T, Context>;
+  template <int I>
+  struct leaf {
+    child<I> node;
+  };
+  template <class Sequence>
+  struct leaves;
+  template <int... I>
+  struct leaves<std::integer_sequence<int, I...>> : leaf<I>... {};
+
+ public:
+  template <sharded_tensor X>
+  auto forward(X const& x, bool training) {
+    return forward_from<0>(x, training);
+  }
+  template <bool WantsInput, sharded_tensor Dy, class Ready>
+  auto backward(Dy const& dy, Ready& ready) {
+    return backward_from<count - 1, WantsInput>(dy, ready);
+  }
+  template <class F>
+  void visit(std::string const& prefix, F& f) {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (at<I>().visit(prefix + std::to_string(I) + ".", f), ...);
+    }(sequence{});
+  }
+  int number(int first) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { ((first = at<I>().number(first)), ...); }(sequence{});
+    return first;
+  }
+  /// The node of layer `I`.
+  template <int I>
+  child<I>& at() {
+    return static_cast<leaf<I>&>(leaves_).node;
+  }
+
+ private:
+  using sequence = std::make_integer_sequence<int, count>;
+
+  template <int I, class X>
+  auto forward_from(X const& x, bool training) {
+    if constexpr (I == count - 1)
+      return at<I>().forward(x, training);
+    else
+      return forward_from<I + 1>(at<I>().forward(x, training), training);
+  }
+  template <int I, bool WantsInput, class Dy, class Ready>
+  auto backward_from(Dy const& dy, Ready& ready) {
+    if constexpr (I == 0)
+      return at<0>().template backward<WantsInput>(dy, ready);
+    else
+      return backward_from<I - 1, WantsInput>(at<I>().template backward<true>(dy, ready), ready);
+  }
+
+  leaves<sequence> leaves_;
+};
+
+namespace detail {
+template <class... Layers, class Mesh, class Flow>
+struct bind<chain<Layers...>, Mesh, Flow> {
+  using type = bound_chain<chain<Layers...>, Mesh, Flow>;
+};
+template <class Chain, class Mesh, class Flow, class T, class Context>
+struct node_of<bound_chain<Chain, Mesh, Flow>, T, Context> {
+  using type = chain_node<bound_chain<Chain, Mesh, Flow>, T, Context>;
+};
+}  // namespace detail
+
+}  // namespace tessera

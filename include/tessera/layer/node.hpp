@@ -1,0 +1,165 @@
+#pragma once
+
+#include <tessera/layer/bind.hpp>
+#include <tessera/layer/environment.hpp>
+#include <tessera/redistribute/to.hpp>
+
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace tessera {
+
+/// A tensor along an edge of a bound model.
+template <class T, context Context, int Rank, auto Layout>
+using edge_tensor = basic_sharded<T, Rank, layout_of<typename Context::mesh, Layout>, Context>;
+
+/// A bound layer with its memory: parameters, gradients, and what forward keeps for backward.
+///
+/// `node_of<Bound, T, Context>` names it for every kind of layer; all have `forward`, `backward` and `visit`.
+template <class Bound, class T, context Context>
+class layer_node {
+  using layer = typename Bound::layer;
+  using mesh = typename Context::mesh;
+  static constexpr auto resolved = Bound::resolved;
+
+  template <int I, class P>
+  using parameter_tensor = edge_tensor<T, Context, P::extents.rank, resolved.operand[I]>;
+  template <int I, class P>
+  using gradient_tensor = edge_tensor<T, Context, P::extents.rank, resolved.gradient[I]>;
+
+  template <class... P>
+  struct stored {
+    static constexpr bool states_last = [] {
+      bool seen = false;
+      bool good = true;
+      ((seen = seen || !P::trainable, good = good && (!seen || !P::trainable)), ...);
+      return good;
+    }();
+    static_assert(states_last, "tessera: list the parameters of a layer before its states");
+
+    template <int... I>
+    static auto values(std::integer_sequence<int, I...>) -> std::tuple<parameter_tensor<I + 1, P>...>;
+    template <int I, class Q>
+    static auto one_gradient() {
+      if constexpr (Q::trainable)
+        return std::tuple<gradient_tensor<I, Q>>{};
+      else
+        return std::tuple<>{};
+    }
+    template <int... I>
+    static auto gradients(std::integer_sequence<int, I...>)
+        -> decltype(std::tuple_cat(one_gradient<I + 1, P>()...));
+
+    using sequence = std::make_integer_sequence<int, static_cast<int>(sizeof...(P))>;
+    using values_type = decltype(values(sequence{}));
+    using gradients_type = decltype(gradients(sequence{}));
+  };
+  template <class List>
+  struct storage_of;
+  template <class... P>
+  struct storage_of<parameter_list<P...>> : stored<P...> {};
+  using storage = storage_of<typename Bound::parameters>;
+
+ public:
+  using input_type = edge_tensor<T, Context, Bound::input::rank, resolved.operand[0]>;
+  using output_type = edge_tensor<T, Context, Bound::output::rank, resolved.output>;
+
+  /// Collectives: the route to the layer's input layout, then the layer's own.
+  template <sharded_tensor X>
+  output_type forward(X const& x, bool training) {
+    const layer_environment<Context, resolved, true> env{x.where(), training};
+    const input_type in = redistribute<typename input_type::layout_type>(x);
+    if (training) return run_forward(env, saved_, in);
+    saved_type unused{};
+    return run_forward(env, unused, in);
+  }
+
+  /// The input's gradient in the layout `Bound::gradient`, or `no_gradient`; parameter gradients are written in place,
+  /// then `ready(first, count)` is called for them (positions in the list of trainable parameters).
+  template <bool WantsInput, sharded_tensor Dy, class Ready>
+  auto backward(Dy const& dy, Ready& ready) {
+    const layer_environment<Context, resolved, WantsInput> env{dy.where(), true};
+    const auto gradient = redistribute<layout_of<mesh, Bound::needed(Dy::placements)>>(dy);
+    auto dx = std::apply([&](auto&... p) { return layer::backward(env, saved_, gradient, gradients_, p...); }, values_);
+    saved_ = {};
+    constexpr int trainable = static_cast<int>(std::tuple_size_v<typename storage::gradients_type>);
+    if constexpr (trainable > 0) ready(first_, trainable);
+    if constexpr (!WantsInput) {
+      return no_gradient{};
+    } else {
+      using wanted = edge_tensor<T, Context, Bound::input::rank, Bound::produced(Dy::placements)>;
+      static_assert(std::is_same_v<decltype(dx), wanted>,
+                    "tessera: backward of this layer returns the input's gradient in another layout than its rules "
+                    "say; compare the two types below and redistribute, or mend the rules");
+      return redistribute<layout_of<mesh, Bound::gradient(Dy::placements)>>(dx);
+    }
+  }
+
+  /// Calls `f(name, parameter tag, value, gradient or no_gradient)` for each parameter and state.
+  template <class F>
+  void visit(std::string const& prefix, F& f) {
+    visit(prefix, f, static_cast<typename Bound::parameters const*>(nullptr));
+  }
+  /// Numbers the trainable parameters from `first`; returns the number after the last.
+  int number(int first) {
+    first_ = first;
+    return first + static_cast<int>(std::tuple_size_v<typename storage::gradients_type>);
+  }
+
+ private:
+  template <class X>
+  struct saved_of {
+    using type = nothing_saved;
+  };
+  template <class X>
+    requires requires { typename layer::template saved<X>; }
+  struct saved_of<X> {
+    using type = typename layer::template saved<X>;
+  };
+  using saved_type = typename saved_of<input_type>::type;
+
+  template <class Env>
+  output_type run_forward(Env const& env, saved_type& saved, input_type const& in) {
+    auto y = std::apply([&](auto&... p) { return layer::forward(env, saved, in, p...); }, values_);
+    static_assert(std::is_same_v<decltype(y), output_type>,
+                  "tessera: forward of this layer returns a tensor in another layout than its rules say; compare the "
+                  "two types below and redistribute, or mend the rules");
+    return y;
+  }
+
+  template <class F, class... P>
+  void visit(std::string const& prefix, F& f, parameter_list<P...> const*) {
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      (visit_one<I, P>(prefix, f), ...);
+    }(typename storage::sequence{});
+  }
+  template <int I, class P, class F>
+  void visit_one(std::string const& prefix, F& f) {
+    auto& value = std::get<I>(values_);
+    if constexpr (P::trainable)
+      f(prefix + std::string(P::name), P{}, value, std::get<I>(gradients_));
+    else {
+      no_gradient none;
+      f(prefix + std::string(P::name), P{}, value, none);
+    }
+  }
+
+  typename storage::values_type values_;
+  typename storage::gradients_type gradients_;
+  saved_type saved_{};
+  int first_ = 0;
+};
+
+namespace detail {
+template <class Bound, class T, class Context>
+struct node_of {
+  using type = layer_node<Bound, T, Context>;
+};
+}  // namespace detail
+
+/// The node of a bound layer of any kind.
+template <class Bound, class T, context Context>
+using node_of = typename detail::node_of<Bound, T, Context>::type;
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <tessera/core/layout.hpp>
+#include <tessera/layer/initializer.hpp>
+
+#include <string_view>
+#include <type_traits>
+
+namespace tessera {
+
+/// A parameter of a layer: its name, static extents, and how it starts.
+///
+///     struct weight : tessera::parameter<tessera::xavier_uniform, Out, In> {
+///       static constexpr std::string_view name = "weight";
+///     };
+template <initializer Init, index... Extents>
+struct parameter {
+  using init = Init;
+  static constexpr shape<static_cast<int>(sizeof...(Extents))> extents{{Extents...}};
+  static constexpr bool trainable = true;
+};
+
+/// What a layer keeps between steps without a gradient (running statistics); stored and cut like a parameter.
+template <initializer Init, index... Extents>
+struct state : parameter<Init, Extents...> {
+  static constexpr bool trainable = false;
+};
+
+/// The parameters and states of a layer, in the order of the operands after the input in its rules.
+template <class... Parameters>
+struct parameter_list {
+  static constexpr int count = static_cast<int>(sizeof...(Parameters));
+};
+
+/// What is known of a parameter of a bound model while compiling.
+template <int Axes>
+struct parameter_info {
+  std::string_view name{};
+  int rank = 0;
+  index extents[max_rank] = {};
+  placements<Axes> layout{};
+  placements<Axes> gradient{};
+  bool trainable = true;
+
+  constexpr index elements() const {
+    index n = 1;
+    for (int d = 0; d < rank; ++d) n *= extents[d];
+    return n;
+  }
+};
+
+}  // namespace tessera

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <tessera/layer/node.hpp>
+#include <tessera/op/pool2d.hpp>
+
+namespace tessera {
+
+namespace detail {
+
+template <class Window, class... Options>
+constexpr pool2d_geometry pool2d_geometry_of() {
+  pool2d_geometry g;
+  g.kernel = {Window::kernel[0], Window::kernel[1]};
+  g.stride = {Window::stride[0], Window::stride[1]};
+  g.padding_before = {Window::padding[0], Window::padding[1]};
+  g.padding_after = g.padding_before;
+  g.dilation = {Window::dilation[0], Window::dilation[1]};
+  g.ceil_mode = has_option<tessera::ceil_mode, Options...>;
+  g.count_include_pad = !has_option<exclude_padding, Options...>;
+  return g;
+}
+
+/// What all poolings have in common. They have no parameters, and backward is linear in the gradient.
+template <class... Options>
+struct pool2d_layer {
+  using words = split_words<Options...>;
+  using parameters = parameter_list<>;
+  static constexpr bool gradient_is_linear = true;
+  template <bool Known>
+  struct split_check {
+    static_assert(Known, "tessera: this pooling has no such split; it has split_batch and split_channels, and a global one also split_height and split_width");
+  };
+  template <auto Extents>
+  static constexpr index_rules rules() {
+    return {"nchw->ncrs", {{'n', "batch"}, {'c', "channels"}}};
+  }
+};
+
+template <auto Extents>
+constexpr shape<4> pooled(pool2d_geometry const& g) {
+  static_assert(Extents.rank == 4, "tessera: poolings take images [N, C, H, W]; put them before flatten");
+  return {{Extents[0], Extents[1], Extents[2] == dynamic ? dynamic : g.output_extent(0, Extents[2]),
+           Extents[3] == dynamic ? dynamic : g.output_extent(1, Extents[3])}};
+}
+
+}  // namespace detail
+
+/// Maximum over `window<Size, Stride, Padding, Dilation>` of [N, C, H, W]; padding counts as minus infinity.
+///
+/// Options: `ceil_mode`, split words. Splits: batch and channels flow through. No collectives.
+template <class Window, class... Options>
+struct max_pool2d : detail::pool2d_layer<Options...> {
+  static constexpr pool2d_geometry geometry = detail::pool2d_geometry_of<Window, Options...>();
+  template <auto Extents>
+  static constexpr auto output() {
+    return detail::pooled<Extents>(geometry);
+  }
+  template <class X>
+  struct saved {
+    tensor<std::int32_t, 4, typename X::context_type::backend::memory, X::context_type::backend::order> argmax;
+    shape<4> extents;
+  };
+  template <class Env, class Saved, class X>
+  static auto forward(Env const&, Saved& saved, X const& x) {
+    auto pooled = op::max_pool2d(x, geometry);
+    saved = {std::move(pooled.argmax), x.extents()};
+    return std::move(pooled.y);
+  }
+  template <class Env, class Saved, class Dy, class Gradients>
+  static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
+    if constexpr (Env::wants_input_gradient)
+      return op::max_pool2d_backward(dy, saved.argmax, saved.extents, geometry);
+    else
+      return no_gradient{};
+  }
+};
+
+/// Mean over `window<Size, Stride, Padding>` of [N, C, H, W].
+///
+/// Options: `ceil_mode`, `exclude_padding`, split words. Splits: batch and channels flow through. No collectives.
+template <class Window, class... Options>
+struct avg_pool2d : detail::pool2d_layer<Options...> {
+  static_assert(Window::dilation[0] == 1 && Window::dilation[1] == 1,
+                "tessera: avg_pool2d has no dilation; leave it out of the window");
+  static constexpr pool2d_geometry geometry = detail::pool2d_geometry_of<Window, Options...>();
+  template <auto Extents>
+  static constexpr auto output() {
+    return detail::pooled<Extents>(geometry);
+  }
+  template <class X>
+  struct saved {
+    shape<4> extents;
+  };
+  template <class Env, class Saved, class X>
+  static auto forward(Env const&, Saved& saved, X const& x) {
+    saved.extents = x.extents();
+    return op::avg_pool2d(x, geometry);
+  }
+  template <class Env, class Saved, class Dy, class Gradients>
+  static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
+    if constexpr (Env::wants_input_gradient)
+      return op::avg_pool2d_backward(dy, saved.extents, geometry);
+    else
+      return no_gradient{};
+  }
+};
+
+/// Mean of each channel's image: [N, C, 1, 1].
+///
+/// Splits: batch and channels flow through; height and width give a partial sum. No collectives.
+template <class... Options>
+struct global_avg_pool : detail::pool2d_layer<Options...> {
+  template <auto Extents>
+  static constexpr index_rules rules() {
+    return detail::global_avg_pool_op::rules;
+  }
+  template <auto Extents>
+  static constexpr auto output() {
+    static_assert(Extents.rank == 4, "tessera: poolings take images [N, C, H, W]; put them before flatten");
+    return shape<4>{{Extents[0], Extents[1], 1, 1}};
+  }
+  template <class X>
+  struct saved {
+    shape<4> extents;
+    using input = X;
+  };
+  template <class Env, class Saved, class X>
+  static auto forward(Env const&, Saved& saved, X const& x) {
+    saved.extents = x.extents();
+    return op::global_avg_pool(x);
+  }
+  template <class Env, class Saved, class Dy, class Gradients>
+  static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
+    if constexpr (Env::wants_input_gradient)
+      return op::global_avg_pool_backward<detail::gradient_like<typename Saved::input, Dy>>(dy, saved.extents);
+    else
+      return no_gradient{};
+  }
+};
+
+}  // namespace tessera

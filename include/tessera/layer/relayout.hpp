@@ -1,0 +1,60 @@
+#pragma once
+
+#include <tessera/layer/node.hpp>
+
+namespace tessera {
+
+/// A layout word as a layer of a chain: brings the value to that layout, and its gradient back.
+template <layout_word Layout, device_mesh Mesh, class Flow>
+struct bound_relayout {
+  using mesh = Mesh;
+  using input = Flow;
+  using layout_value = placements<Mesh::axes>;
+  static constexpr layout_value target = placements_of<Mesh, Layout>;
+  using output = flow<Flow::extents, target>;
+
+  static constexpr layout_value gradient(layout_value const& arriving) {
+    return gradient_for(Flow::layout, arriving);
+  }
+  static constexpr void append_parameters(std::vector<parameter_info<Mesh::axes>>&) {}
+  static constexpr void append_forward(call_list<Mesh::axes>& calls) {
+    append_route<Mesh>(calls, phase::forward, Flow::extents, Flow::layout, target);
+  }
+  static constexpr void append_backward(call_list<Mesh::axes>& calls, layout_value const& arriving, bool wants_input) {
+    if (wants_input) append_route<Mesh>(calls, phase::backward, Flow::extents, arriving, gradient(arriving));
+  }
+};
+
+template <class Bound, class T, context Context>
+class relayout_node {
+  using mesh = typename Context::mesh;
+
+ public:
+  template <sharded_tensor X>
+  auto forward(X const& x, bool) {
+    return redistribute<layout_of<mesh, Bound::target>>(x);
+  }
+  template <bool WantsInput, sharded_tensor Dy, class Ready>
+  auto backward(Dy const& dy, Ready&) {
+    if constexpr (WantsInput)
+      return redistribute<layout_of<mesh, Bound::gradient(Dy::placements)>>(dy);
+    else
+      return no_gradient{};
+  }
+  template <class F>
+  void visit(std::string const&, F&) {}
+  int number(int first) { return first; }
+};
+
+namespace detail {
+template <layout_word Layout, class Mesh, class Flow>
+struct bind<Layout, Mesh, Flow> {
+  using type = bound_relayout<Layout, Mesh, Flow>;
+};
+template <class Layout, class Mesh, class Flow, class T, class Context>
+struct node_of<bound_relayout<Layout, Mesh, Flow>, T, Context> {
+  using type = relayout_node<bound_relayout<Layout, Mesh, Flow>, T, Context>;
+};
+}  // namespace detail
+
+}  // namespace tessera

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <tessera/core/mesh.hpp>
+
+#include <string_view>
+
+namespace tessera {
+
+/// Base of the split words of layers: names a cut of the layer's rules and the mesh axes that make it.
+///
+/// A layer of your own may have words of its own:
+///
+///     template <class... Axes> struct split_bands : tessera::split_word<Axes...> {
+///       static constexpr std::string_view word = "bands";
+///     };
+template <mesh_axis... Axes>
+struct split_word {
+  static_assert(sizeof...(Axes) > 0, "tessera: a split word names at least one mesh axis; leave the word out instead");
+};
+
+/// The first dimension, samples.
+template <mesh_axis... Axes>
+struct split_batch : split_word<Axes...> {
+  static constexpr std::string_view word = "batch";
+};
+/// What a layer produces: output features of linear, output channels of conv2d. The input is then whole.
+template <mesh_axis... Axes>
+struct split_output : split_word<Axes...> {
+  static constexpr std::string_view word = "output";
+};
+/// What a layer sums over: input features of linear, input channels of conv2d. The result is a partial sum.
+template <mesh_axis... Axes>
+struct split_input : split_word<Axes...> {
+  static constexpr std::string_view word = "input";
+};
+/// Channels of layers that treat each channel alone.
+template <mesh_axis... Axes>
+struct split_channels : split_word<Axes...> {
+  static constexpr std::string_view word = "channels";
+};
+template <mesh_axis... Axes>
+struct split_height : split_word<Axes...> {
+  static constexpr std::string_view word = "height";
+};
+template <mesh_axis... Axes>
+struct split_width : split_word<Axes...> {
+  static constexpr std::string_view word = "width";
+};
+
+namespace detail {
+template <class... Axes>
+std::true_type is_split_word(split_word<Axes...> const&);
+}
+
+/// Satisfied by types that inherit from `split_word`.
+template <class W>
+concept split_policy = requires(W const& w) {
+  detail::is_split_word(w);
+  { W::word } -> std::convertible_to<std::string_view>;
+};
+
+}  // namespace tessera

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <tessera/backend/geometry.hpp>
+#include <tessera/op/matmul.hpp>
+
+namespace tessera {
+
+namespace detail {
+
+/// Index rules of convolutions: `spec` without groups, `grouped` with; groups are cut whole.
+constexpr index_rules conv2d_rules(std::string_view spec, std::string_view grouped, index groups, linearity partial) {
+  if (groups == 1)
+    return {spec, {{'n', "batch"}, {'o', "output", false}, {'c', "input", false}}, partial};
+  return {grouped, {{'n', "batch"}, {'g', "channels", true, false, groups}}, partial};
+}
+
+template <index Groups>
+struct conv2d_op {
+  static constexpr index_rules rules = conv2d_rules("nchw,ocij->nors", "nghw,gcij->ngrs", Groups, linearity::each);
+};
+template <index Groups>
+struct conv2d_input_gradient_op {
+  static constexpr index_rules rules = conv2d_rules("nors,ocij->nchw", "ngrs,gcij->nghw", Groups, linearity::each);
+};
+template <index Groups>
+struct conv2d_weight_gradient_op {
+  static constexpr index_rules rules = conv2d_rules("nors,nchw->ocij", "ngrs,nghw->gcij", Groups, linearity::each);
+};
+
+/// The geometry as one rank's block sees it: of the groups it has its share.
+inline conv2d_geometry local_geometry(conv2d_geometry g, index local_outputs, index outputs) {
+  if (g.groups > 1 && outputs > 0) g.groups = g.groups * local_outputs / outputs;
+  return g;
+}
+
+}  // namespace detail
+
+namespace op {
+
+/// Convolution (cross-correlation, zero padding): x is [N, C, H, W], w is [O, C / groups, kh, kw].
+///
+/// Splits: batch of x, output channels of w, input channels of both (partial result); with `Groups` > 1 batch and
+/// whole groups. No collectives. `geometry.groups` equals `Groups`.
+template <index Groups = 1, sharded_tensor X, sharded_tensor W>
+auto conv2d(X const& x, W const& w, conv2d_geometry const& geometry) {
+  detail::require_extent(x.extent(1), w.extent(1) * Groups, "number of input channels of conv2d");
+  result_of<detail::conv2d_op<Groups>, 4, X, W> y(
+      x.where(), {{x.extent(0), w.extent(0), geometry.output_extent(0, x.extent(2)), geometry.output_extent(1, x.extent(3))}});
+  x.where().kernels().conv2d_forward(x.read(), w.read(), y.write(),
+                                     detail::local_geometry(geometry, w.local().extent(0), w.extent(0)));
+  return y;
+}
+
+/// Gradient of `conv2d` with respect to x, whose extents are `extents`. Partial along axes that cut output channels.
+template <index Groups = 1, sharded_tensor Dy, sharded_tensor W>
+auto conv2d_backward_input(Dy const& dy, W const& w, shape<4> const& extents, conv2d_geometry const& geometry) {
+  result_of<detail::conv2d_input_gradient_op<Groups>, 4, Dy, W> dx(dy.where(), extents);
+  dy.where().kernels().conv2d_backward_input(w.read(), dy.read(), dx.write(),
+                                             detail::local_geometry(geometry, w.local().extent(0), w.extent(0)));
+  return dx;
+}
+
+/// Gradient of `conv2d` with respect to w, written into `dw`. Partial along axes that cut the batch.
+template <index Groups = 1, sharded_tensor Dy, sharded_tensor X, sharded_tensor Dw>
+void conv2d_backward_weight(Dy const& dy, X const& x, Dw& dw, conv2d_geometry const& geometry) {
+  detail::check_target<result_of<detail::conv2d_weight_gradient_op<Groups>, 4, Dy, X>, Dw>();
+  x.where().kernels().conv2d_backward_weight(x.read(), dy.read(), dw.write(),
+                                             detail::local_geometry(geometry, dw.local().extent(0), dw.extent(0)));
+}
+
+}  // namespace op
+
+}  // namespace tessera

@@ -1,0 +1,192 @@
+#pragma once
+
+#include <tessera/backend/settings.hpp>
+#include <tessera/op/rules.hpp>
+
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace tessera {
+
+/// How the losses of the rows become one number.
+enum class loss_reduction : std::uint8_t { mean, sum, none };
+
+/// Options of `cross_entropy`.
+struct cross_entropy_options {
+  loss_reduction reduce = loss_reduction::mean;
+  /// Rows with this label count nowhere.
+  std::int64_t ignore_index = -100;
+  /// Share of the target spread over all classes, 0 to 1.
+  double label_smoothing = 0;
+  /// A weight for each class, of all classes on every rank; empty: all one.
+  std::vector<double> class_weights{};
+};
+
+namespace detail {
+struct cross_entropy_op {
+  static constexpr index_rules rules{"nc->n", {{'n', "batch"}, {'c', "classes"}}};
+};
+}  // namespace detail
+
+namespace op {
+
+/// A cross-entropy after its forward pass: the loss, and what backward needs.
+///
+/// With labels, the mean divides by the sum of the class weights of the rows that count (their number without weights),
+/// also under label smoothing; where no row counts it is NaN with gradient 0. With probabilities it divides by the
+/// batch size. Losses are relative to the row's maximum, so logits of any size are safe (P. Blanchard, D. Higham and
+/// N. Higham, "Accurately computing the log-sum-exp and softmax functions", 2021).
+///
+/// Splits: batch, classes (never a gather of logits). Collectives of construction: where classes are cut, one all_reduce
+/// of the row maxima and one of the row sums; where the batch is cut, one all_reduce of two doubles. Of `backward`: none.
+template <sharded_tensor Logits>
+class cross_entropy {
+  static_assert(Logits::rank == 2, "tessera: cross_entropy takes logits [rows, classes]; flatten other inputs first");
+  using T = typename Logits::value_type;
+  using context_type = typename Logits::context_type;
+  using mesh = typename Logits::mesh;
+  using memory = typename context_type::backend::memory;
+  using rows_type = result_of<detail::cross_entropy_op, 1, Logits>;
+  static constexpr axis_set batch_axes = Logits::placements.shard_axes(0);
+  static constexpr axis_set class_axes = Logits::placements.shard_axes(1);
+
+ public:
+  /// `labels` are those of this rank's rows. Throws on every rank where a label is no class and not `ignore_index`.
+  cross_entropy(Logits const& logits, std::span<std::int64_t const> labels, cross_entropy_options const& options = {})
+      : cross_entropy(logits, options) {
+    labels_.assign(labels.begin(), labels.end());
+    check_labels();
+    sums_ = tensor<T, 2, memory>(shape<2>{{part_.sums(), rows_}});
+    reduce_maxima();
+    kernels().cross_entropy_sums(logits_.read(), label_block(), maxima_.read(), part_, sums_.view());
+    reduce_sums();
+    finish(kernels().template cross_entropy_loss<T>(sums_.read(), label_block(), part_, row_loss_.write()));
+  }
+
+  /// Targets are probabilities, cut like the logits.
+  cross_entropy(Logits const& logits, Logits const& targets, cross_entropy_options const& options = {})
+      : cross_entropy(logits, options) {
+    if (!(logits.extents() == targets.extents()))
+      throw error("targets of " + to_string(targets.extents()) + " for logits of " + to_string(logits.extents()),
+                  "one probability for each logit", "pass targets of the logits' extents, or one label a row");
+    targets_ = targets;
+    by_probability_ = true;
+    sums_ = tensor<T, 2, memory>(shape<2>{{part_.probability_sums(), rows_}});
+    reduce_maxima();
+    kernels().cross_entropy_probability_sums(logits_.read(), targets.read(), maxima_.read(), part_, sums_.view());
+    reduce_sums();
+    finish(kernels().template cross_entropy_probability_loss<T>(sums_.read(), row_loss_.write()));
+  }
+
+  /// The loss over the whole batch, the same on all ranks (0 with `loss_reduction::none`).
+  double loss() const { return loss_; }
+  /// The loss of each row.
+  rows_type const& row_losses() const { return row_loss_; }
+
+  /// Gradient of `factor * loss` with respect to the logits. No collectives.
+  Logits backward(double factor = 1) const {
+    switch (reduce_) {
+      case loss_reduction::mean: return gradient(divisor_ > 0 ? factor / divisor_ : 0, {});
+      case loss_reduction::sum: return gradient(factor, {});
+      case loss_reduction::none: break;
+    }
+    throw error("backward of a cross_entropy without reduction was not given the gradient of each row",
+                "one factor a row", "call backward(row_gradients), or use mean or sum");
+  }
+  /// Gradient of `sum of row_gradients * row_losses`.
+  Logits backward(rows_type const& row_gradients) const { return gradient(1, row_gradients.read()); }
+
+ private:
+  cross_entropy(Logits const& logits, cross_entropy_options const& options)
+      : logits_(logits),
+        row_loss_(logits.where(), {{logits.extent(0)}}),
+        maxima_(shape<1>{{logits.local().extent(0)}}),
+        reduce_(options.reduce),
+        rows_(logits.local().extent(0)) {
+    const interval classes = logits.part()[1];
+    part_.classes = logits.extent(1);
+    part_.class_offset = classes.begin;
+    part_.ignore_index = options.ignore_index;
+    part_.label_smoothing = options.label_smoothing;
+    if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
+      throw error("label smoothing of " + std::to_string(options.label_smoothing), "a share from 0 to 1",
+                  "mend cross_entropy_options::label_smoothing");
+    if (!options.class_weights.empty()) {
+      if (static_cast<index>(options.class_weights.size()) != part_.classes)
+        throw error(std::to_string(options.class_weights.size()) + " class weights for " +
+                        std::to_string(part_.classes) + " classes",
+                    "one weight a class", "pass the weights of all classes on every rank");
+      // One element more, so that a rank without classes still knows that there are weights.
+      weights_ = tensor<T, 1, memory>(shape<1>{{classes.size + 1}}, T{0});
+      for (index c = 0; c < classes.size; ++c)
+        weights_.data()[c] = static_cast<T>(options.class_weights[static_cast<std::size_t>(classes.begin + c)]);
+      part_.class_weights = weights_.data();
+    }
+  }
+
+  auto& kernels() const { return logits_.where().kernels(); }
+  block<std::int64_t const, 1> label_block() const { return {labels_.data(), {{static_cast<index>(labels_.size())}}}; }
+
+  void check_labels() const {
+    if (static_cast<index>(labels_.size()) != rows_)
+      throw error(std::to_string(labels_.size()) + " labels for the " + std::to_string(rows_) + " rows of this rank",
+                  "one label a row", "cut the labels like the rows of the logits");
+    const index bad = kernels().first_bad_label(label_block(), part_.classes, part_.ignore_index);
+    if (bad < 0) return;
+    const interval rows = logits_.part()[0];
+    throw error("label " + std::to_string(labels_[static_cast<std::size_t>(bad)]) + " in row " +
+                    std::to_string(rows.begin + bad) + " of the batch",
+                "0 to " + std::to_string(part_.classes - 1) + ", or " + std::to_string(part_.ignore_index) +
+                    " to ignore the row",
+                "mend the data, or give the model as many outputs as there are classes");
+  }
+
+  void reduce_maxima() {
+    const block<T const, 2> x = logits_.read();
+    kernels().row_max(block<T const, 3>{x.data, {{x.extents[0], x.extents[1], 1}}},
+                      block<T, 2>{maxima_.data(), {{rows_, 1}}});
+    if (mesh::group_size(class_axes) > 1)
+      logits_.where().group(class_axes).all_reduce(maxima_.data(), rows_, reduction::maximum);
+  }
+  void reduce_sums() {
+    if (mesh::group_size(class_axes) > 1)
+      logits_.where().group(class_axes).all_reduce(sums_.data(), sums_.size(), reduction::sum);
+  }
+  void finish(cross_entropy_totals totals) {
+    if (reduce_ == loss_reduction::none) return;
+    double both[2] = {totals.loss, totals.weight};
+    if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(both, 2, reduction::sum);
+    divisor_ = both[1];
+    loss_ = reduce_ == loss_reduction::mean ? both[0] / both[1] : both[0];
+  }
+
+  Logits gradient(double scale, block<T const, 1> row_scale) const {
+    Logits dx(logits_.where(), logits_.extents());
+    if (by_probability_)
+      kernels().cross_entropy_probability_gradient(logits_.read(), targets_.read(), maxima_.read(), sums_.read(), part_,
+                                                   scale, row_scale, dx.write());
+    else
+      kernels().cross_entropy_gradient(logits_.read(), label_block(), maxima_.read(), sums_.read(), part_, scale,
+                                       row_scale, dx.write());
+    return dx;
+  }
+
+  Logits logits_;
+  Logits targets_{};
+  rows_type row_loss_;
+  tensor<T, 1, memory> maxima_;
+  tensor<T, 2, memory> sums_{};
+  tensor<T, 1, memory> weights_{};
+  std::vector<std::int64_t> labels_{};
+  cross_entropy_part<T> part_{};
+  loss_reduction reduce_;
+  index rows_;
+  bool by_probability_ = false;
+  double divisor_ = 0;
+  double loss_ = 0;
+};
+
+}  // namespace op
+
+}  // namespace tessera

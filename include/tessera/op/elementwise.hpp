@@ -1,0 +1,120 @@
+#pragma once
+
+#include <tessera/op/rules.hpp>
+
+namespace tessera {
+
+namespace detail {
+
+template <int Rank, int Operands, linearity Partial>
+struct elementwise_op {
+  static constexpr index_rules rules = elementwise_rules(Rank, Operands, Partial);
+};
+
+/// A block as one flat run, for kernels that work element by element.
+template <class T, int Rank, storage_order Order>
+constexpr block<T, 1, Order> flat(block<T, Rank, Order> b) {
+  return {b.data, {b.size()}};
+}
+
+template <sharded_tensor A, sharded_tensor B>
+void require_equal_extents(A const& a, B const& b, char const* what) {
+  if (!(a.extents() == b.extents()))
+    throw error(std::string(what) + " of tensors of " + to_string(a.extents()) + " and " + to_string(b.extents()),
+                "equal extents", "reshape or broadcast one of them first");
+}
+
+}  // namespace detail
+
+namespace op {
+
+/// max(x, 0), element by element; NaN stays NaN. Any cut passes through; a partial sum does not compile.
+template <sharded_tensor X>
+auto relu(X const& x) {
+  result_of<detail::elementwise_op<X::rank, 1, linearity::none>, X::rank, X> y(x.where(), x.extents());
+  x.where().kernels().relu_forward(detail::flat(x.read()), detail::flat(y.write()));
+  return y;
+}
+
+/// Gradient of `relu` from its output: dy where y > 0, else 0. Linear in dy, so dy may be partial.
+template <sharded_tensor Y, sharded_tensor Dy>
+auto relu_backward(Y const& y, Dy const& dy) {
+  detail::require_equal_extents(y, dy, "relu_backward");
+  result_of<detail::elementwise_op<Y::rank, 2, linearity::each>, Y::rank, Y, Dy> dx(y.where(), y.extents());
+  y.where().kernels().relu_backward(detail::flat(y.read()), detail::flat(dy.read()), detail::flat(dx.write()));
+  return dx;
+}
+
+/// a + b, element by element. Both may be partial sums along the same axes, then so is the result.
+template <sharded_tensor A, sharded_tensor B>
+auto add(A const& a, B const& b) {
+  detail::require_equal_extents(a, b, "add");
+  result_of<detail::elementwise_op<A::rank, 2, linearity::joint>, A::rank, A, B> y(a.where(), a.extents());
+  a.where().kernels().add(detail::flat(a.read()), detail::flat(b.read()), detail::flat(y.write()));
+  return y;
+}
+
+/// a * b, element by element. One of them may be a partial sum; the product of two does not compile.
+template <sharded_tensor A, sharded_tensor B>
+auto mul(A const& a, B const& b) {
+  detail::require_equal_extents(a, b, "mul");
+  result_of<detail::elementwise_op<A::rank, 2, linearity::each>, A::rank, A, B> y(a.where(), a.extents());
+  a.where().kernels().mul(detail::flat(a.read()), detail::flat(b.read()), detail::flat(y.write()));
+  return y;
+}
+
+/// factor * x. Linear, so x may be partial.
+template <sharded_tensor X>
+auto scale(X const& x, typename X::value_type factor) {
+  result_of<detail::elementwise_op<X::rank, 1, linearity::each>, X::rank, X> y(x.where(), x.extents());
+  x.where().kernels().scale(detail::flat(x.read()), factor, detail::flat(y.write()));
+  return y;
+}
+
+/// x + constant. Adding to a partial sum would add it once a rank, so that does not compile.
+template <sharded_tensor X>
+auto add_constant(X const& x, typename X::value_type constant) {
+  result_of<detail::elementwise_op<X::rank, 1, linearity::none>, X::rank, X> y(x.where(), x.extents());
+  auto const in = x.read();
+  std::transform(in.begin(), in.end(), y.write().begin(), [constant](auto v) { return v + constant; });
+  return y;
+}
+
+/// Natural logarithm, element by element.
+template <sharded_tensor X>
+auto log(X const& x) {
+  result_of<detail::elementwise_op<X::rank, 1, linearity::none>, X::rank, X> y(x.where(), x.extents());
+  x.where().kernels().log(detail::flat(x.read()), detail::flat(y.write()));
+  return y;
+}
+
+/// Gradient of `log`: dy / x.
+template <sharded_tensor X, sharded_tensor Dy>
+auto log_backward(X const& x, Dy const& dy) {
+  detail::require_equal_extents(x, dy, "log_backward");
+  result_of<detail::elementwise_op<X::rank, 2, linearity::none>, X::rank, X, Dy> dx(x.where(), x.extents());
+  auto out = dx.write();
+  for (index i = 0; i < out.size(); ++i) out.data[i] = dy.read().data[i] / x.read().data[i];
+  return dx;
+}
+
+}  // namespace op
+
+/// `a + b`, `a * b` and `x + constant` spell `op::add`, `op::mul` and `op::add_constant`.
+template <sharded_tensor A, sharded_tensor B>
+auto operator+(A const& a, B const& b) {
+  return op::add(a, b);
+}
+template <sharded_tensor A, sharded_tensor B>
+auto operator*(A const& a, B const& b) {
+  return op::mul(a, b);
+}
+template <sharded_tensor X>
+auto operator+(X const& x, typename X::value_type constant) {
+  return op::add_constant(x, constant);
+}
+/// Tensors are not compared element by element: of partial sums that would mean nothing, and of shards only a part.
+template <sharded_tensor A, sharded_tensor B>
+bool operator==(A const&, B const&) = delete;
+
+}  // namespace tessera

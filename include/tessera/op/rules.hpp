@@ -1,0 +1,216 @@
+#pragma once
+
+#include <tessera/core/sharded.hpp>
+
+#include <initializer_list>
+#include <string_view>
+
+namespace tessera {
+
+/// The most operands of an operator or layer (the input, parameters and states).
+inline constexpr int max_operands = 6;
+
+/// How an operator may take a partial value.
+enum class linearity : std::uint8_t {
+  none,   ///< not at all
+  each,   ///< in one operand, the others being replicated along that axis (products)
+  joint   ///< in all operands together (sums)
+};
+
+/// One dimension of an operator that may be cut.
+struct index_cut {
+  char letter = 0;           ///< its letter in the index text
+  std::string_view word{};   ///< the split word that names it: `batch` for `split_batch<...>`
+  bool flows = true;         ///< whether an incoming cut of it passes through a layer without being asked for
+  bool complete = false;     ///< whether the operator itself sums the gradients of operands that lack the letter
+  index multiple = 0;        ///< where not 0: only numbers of parts that divide it are possible (groups)
+};
+
+/// How an operator can be split, written as index notation: `nk,ok+o->no`, one letter a dimension, `,` before operands
+/// that are multiplied and `+` before those that are added.
+///
+/// A mesh axis that cuts a letter cuts every operand that has it. A result without the letter is then partial (the
+/// letter is summed over). The gradient of an operand without it is partial too, because each rank does a part of the
+/// work it takes part in, unless the operator completes it; that of an added operand is whole where the letter is
+/// summed over. Only the letters of `cuts` may be cut.
+struct index_rules {
+  char text[64] = {};
+  int length = 0;
+  index_cut cuts[8] = {};
+  int count = 0;
+  linearity partial = linearity::none;
+
+  constexpr index_rules(std::string_view spec, std::initializer_list<index_cut> which,
+                        linearity takes_partial = linearity::none)
+      : partial(takes_partial) {
+    for (const char c : spec) text[length++] = c;
+    for (index_cut const& c : which) cuts[count++] = c;
+  }
+
+  constexpr std::string_view spec() const { return {text, static_cast<std::size_t>(length)}; }
+  constexpr std::string_view result() const { return spec().substr(spec().find('>') + 1); }
+  constexpr int operands() const {
+    int n = 1;
+    for (const char c : spec().substr(0, spec().find('-'))) n += c == ',' || c == '+';
+    return n;
+  }
+  /// Whether operand `i` is added to the result (a bias) rather than multiplied into it.
+  constexpr bool added(int i) const {
+    for (const char c : spec())
+      if ((c == ',' || c == '+') && --i == 0) return c == '+';
+    return false;
+  }
+  /// The letters of operand `i`, one a dimension.
+  constexpr std::string_view operand(int i) const {
+    std::string_view rest = spec().substr(0, spec().find('-'));
+    for (; i > 0; --i) rest.remove_prefix(rest.find_first_of(",+") + 1);
+    return rest.substr(0, rest.find_first_of(",+"));
+  }
+  /// The cut of a letter or word, or null.
+  constexpr index_cut const* find(char letter) const {
+    for (int i = 0; i < count; ++i)
+      if (cuts[i].letter == letter) return &cuts[i];
+    return nullptr;
+  }
+  constexpr index_cut const* find(std::string_view word) const {
+    for (int i = 0; i < count; ++i)
+      if (cuts[i].word == word) return &cuts[i];
+    return nullptr;
+  }
+};
+
+/// Position of a letter in the letters of an operand, or -1.
+constexpr int dim_of(std::string_view letters, char letter) {
+  const auto at = letters.find(letter);
+  return at == std::string_view::npos ? -1 : static_cast<int>(at);
+}
+
+/// Rules of an operator that works element by element on `operands` tensors of one shape: every dimension may be cut.
+constexpr index_rules elementwise_rules(int rank, int operands, linearity partial = linearity::none) {
+  index_rules r("", {}, partial);
+  constexpr std::string_view letters = "nchwde";
+  constexpr std::string_view words[] = {"batch", "channels", "height", "width", "dim4", "dim5"};
+  const auto shape_letters = [&] {
+    for (int d = 0; d < rank; ++d) r.text[r.length++] = letters[static_cast<std::size_t>(d)];
+  };
+  for (int i = 0; i < operands; ++i) {
+    if (i > 0) r.text[r.length++] = ',';
+    shape_letters();
+  }
+  r.text[r.length++] = '-';
+  r.text[r.length++] = '>';
+  shape_letters();
+  for (int d = 0; d < rank; ++d) r.cuts[r.count++] = {letters[static_cast<std::size_t>(d)], words[d]};
+  return r;
+}
+
+namespace detail {
+
+enum class rule_fault : std::uint8_t { none, partial_operand, two_partials, mixed_partial, cut_differently, no_such_split };
+
+template <int Axes>
+struct inferred_result {
+  placements<Axes> layout{};
+  rule_fault fault = rule_fault::none;
+};
+
+/// The layout of an operator's result from those of its operands, or what is wrong with them.
+template <int Axes, std::size_t N>
+constexpr inferred_result<Axes> infer_result(index_rules const& rules,
+                                             std::array<placements<Axes>, N> const& operands) {
+  inferred_result<Axes> out;
+  for (int a = 0; a < Axes; ++a) {
+    std::size_t partials = 0;
+    placement cut_by{};
+    char letter = 0;
+    for (std::size_t i = 0; i < N; ++i) {
+      placement const& p = operands[i][a];
+      if (p.is_partial()) ++partials;
+      if (p.is_shard() && letter == 0) {
+        letter = rules.operand(static_cast<int>(i))[static_cast<std::size_t>(p.dim)];
+        cut_by = p;
+      }
+    }
+    if (partials > 0) {
+      if (rules.partial == linearity::none) return inferred_result<Axes>{placements<Axes>{}, rule_fault::partial_operand};
+      if (rules.partial == linearity::each && partials > 1) return inferred_result<Axes>{placements<Axes>{}, rule_fault::two_partials};
+      if (rules.partial == linearity::joint && partials != N) return inferred_result<Axes>{placements<Axes>{}, rule_fault::mixed_partial};
+      if (letter != 0) return inferred_result<Axes>{placements<Axes>{}, rule_fault::cut_differently};
+      for (std::size_t i = 0; i < N; ++i)
+        if (operands[i][a].is_partial()) {
+          if (operands[i][a].op != reduction::sum) return inferred_result<Axes>{placements<Axes>{}, rule_fault::partial_operand};
+          out.layout[a] = operands[i][a];
+        }
+      continue;
+    }
+    if (letter == 0) continue;
+    if (rules.find(letter) == nullptr) return inferred_result<Axes>{placements<Axes>{}, rule_fault::no_such_split};
+    for (std::size_t i = 0; i < N; ++i) {
+      const int dim = dim_of(rules.operand(static_cast<int>(i)), letter);
+      placement const& p = operands[i][a];
+      if (dim < 0 ? !p.is_replicated() : !(p == shard_placement(dim, cut_by.order)))
+        return inferred_result<Axes>{placements<Axes>{}, rule_fault::cut_differently};
+    }
+    const int dim = dim_of(rules.result(), letter);
+    out.layout[a] = dim < 0 ? partial_placement() : shard_placement(dim, cut_by.order);
+  }
+  out.layout = out.layout.normalized();
+  return out;
+}
+
+template <class Op, int Rank, class First, class... Xs>
+struct result_of {
+  static constexpr auto inferred = infer_result(
+      Op::rules, std::array<placements<First::mesh::axes>, 1 + sizeof...(Xs)>{First::placements, Xs::placements...});
+  static_assert(inferred.fault != rule_fault::partial_operand,
+                "tessera: this operator is not linear, so it cannot take a partial value: reduce it first, as in "
+                "x | tessera::to<tessera::replicated>");
+  static_assert(inferred.fault != rule_fault::two_partials,
+                "tessera: the product of two partial sums is not a partial sum of the product: reduce one of them "
+                "first, as in x | tessera::to<tessera::replicated>");
+  static_assert(inferred.fault != rule_fault::mixed_partial,
+                "tessera: a value that is not partial cannot be added to a partial sum, every rank would add it "
+                "again: reduce the partial sum first, as in x | tessera::to<tessera::replicated>");
+  static_assert(inferred.fault != rule_fault::cut_differently,
+                "tessera: the operands of this operator are cut differently along a mesh axis: bring one to the "
+                "layout of the other with x | tessera::to<...>");
+  static_assert(inferred.fault != rule_fault::no_such_split,
+                "tessera: this operator has no split of a dimension that its operand is cut along: undo the cut "
+                "first with x | tessera::to<...>, or cut a dimension that its rules list");
+  using type = relaid<First, Rank, inferred.layout>;
+};
+
+}  // namespace detail
+
+namespace detail {
+
+/// Static extents that do not contradict each other: equal, or `dynamic` on one side.
+template <int Rank>
+constexpr bool extents_agree(shape<Rank> const& a, shape<Rank> const& b) {
+  for (int d = 0; d < Rank; ++d)
+    if (a[d] != b[d] && a[d] != dynamic && b[d] != dynamic) return false;
+  return true;
+}
+
+/// Throws where an operand's extents are not those the operator needs.
+inline void require_extent(index found, index wanted, char const* what) {
+  if (found != wanted)
+    throw error(std::string(what) + " is " + std::to_string(found), std::to_string(wanted),
+                "check the extents of the operands");
+}
+
+/// Where an operator writes a result that its caller has memory for (a gradient in its bucket).
+template <class Wanted, class Given>
+constexpr void check_target() {
+  static_assert(std::is_same_v<Wanted, Given>,
+                "tessera: the gradient has another layout than the tensor it is written into; compare the two types "
+                "below: a parameter's gradient is partial over each axis that cuts the work but not the parameter");
+}
+
+}  // namespace detail
+
+/// The type of an operator's result. `Op::rules` are its index rules; errors of layout do not compile.
+template <class Op, int Rank, sharded_tensor... Xs>
+using result_of = typename detail::result_of<Op, Rank, Xs...>::type;
+
+}  // namespace tessera

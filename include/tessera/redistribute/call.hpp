@@ -1,0 +1,82 @@
+#pragma once
+
+#include <tessera/comm/collective.hpp>
+#include <tessera/redistribute/route.hpp>
+
+#include <vector>
+
+namespace tessera {
+
+/// When in a training step a collective runs.
+enum class phase : std::uint8_t { forward, backward, gradient };
+
+/// One collective that a program will make, known while compiling: kind, axes, and a formula for its size.
+///
+/// The payload has the extents `extents` (the first one may be `dynamic`: the batch) cut by `from`, and by `to` after
+/// the call where it moves data; `factor` values are sent for each of its elements.
+template <int Axes>
+struct collective_call {
+  phase when{};
+  collective kind{};
+  axis_set group{};
+  reduction op{};
+  int rank = 0;
+  index extents[max_rank] = {};
+  placements<Axes> from{};
+  placements<Axes> to{};
+  index factor = 1;
+
+  /// Elements of the payload on the device at `at`, counted as the recording communicator counts them.
+  template <device_mesh Mesh>
+  constexpr index elements(index batch, decltype(Mesh::sizes) const& at) const {
+    shape<max_rank> global;
+    for (int d = 0; d < max_rank; ++d) global[d] = d >= rank ? 1 : extents[d] == dynamic ? batch : extents[d];
+    const auto held = local_box<Mesh>(from, global, at);
+    const auto wanted = local_box<Mesh>(to, global, at);
+    if (kind == collective::all_gather) return factor * wanted.size();
+    if (kind != collective::all_to_all) return factor * held.size();
+    const index own = intersect(held, wanted).size();
+    index sent = 0;
+    for (int r = 0; r < Mesh::group_size(group); ++r)
+      sent += intersect(held, local_box<Mesh>(to, global, Mesh::group_member(group, at, r))).size();
+    const index received = wanted.size() - own;
+    sent -= own;
+    return factor * (sent > received ? sent : received);
+  }
+
+  /// Bytes of the payload on the device that holds most (coordinates 0), for elements of `element_bytes`.
+  template <device_mesh Mesh>
+  constexpr index bytes(index batch, index element_bytes) const {
+    return elements<Mesh>(batch, {}) * element_bytes;
+  }
+};
+
+/// A list of collectives in the order in which they run.
+template <int Axes>
+using call_list = std::vector<collective_call<Axes>>;
+
+/// The collective of a step of a route, `barrier` for a slice, which makes none.
+constexpr collective collective_of(step_kind kind) {
+  switch (kind) {
+    case step_kind::all_gather: return collective::all_gather;
+    case step_kind::reduce_scatter: return collective::reduce_scatter;
+    case step_kind::all_reduce: return collective::all_reduce;
+    case step_kind::exchange: return collective::all_to_all;
+    case step_kind::slice: break;
+  }
+  return collective::barrier;
+}
+
+/// Appends the collectives of a route of a tensor with these extents.
+template <device_mesh Mesh, int Rank>
+constexpr void append_route(call_list<Mesh::axes>& calls, phase when, shape<Rank> const& extents,
+                            placements<Mesh::axes> const& from, placements<Mesh::axes> const& to) {
+  for (auto const& s : find_route(from, to)) {
+    if (s.kind == step_kind::slice || Mesh::group_size(s.group) == 1) continue;
+    collective_call<Mesh::axes> call{when, collective_of(s.kind), s.group, s.op, Rank, {}, s.from, s.to, 1};
+    for (int d = 0; d < Rank; ++d) call.extents[d] = extents[d];
+    calls.push_back(call);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,174 @@
+#pragma once
+
+#include <tessera/plan/parallel.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// The seed of a model's initial parameters.
+struct seed {
+  std::uint64_t value = 0;
+};
+
+/// A parameter (or state) of a network on this rank, without its type: for optimizers, checkpoints and tests.
+template <class T>
+struct parameter_view {
+  std::string name;             ///< its place in the model, as in `3.branch.0.weight`
+  block<T, 1> value;            ///< this rank's block in storage order
+  block<T, 1> gradient;         ///< empty for states
+  std::vector<index> extents;   ///< of the whole
+  bool trainable = true;
+  bool cut = false;             ///< whether any axis cuts it
+};
+
+/// A model on a context with its memory: parameters, and gradients that lie in their buckets.
+///
+/// `Model` is a layer of any kind, or `parallel<...>`. `T` is float or double.
+template <class Model, context Context, class T = float>
+class network {
+ public:
+  using mesh = typename Context::mesh;
+  using plan_type = plan<Model, mesh>;
+  using bound = typename plan_type::bound;
+  using input_type = edge_tensor<T, Context, plan_type::input::rank, plan_type::input::layout>;
+  using output_type = edge_tensor<T, Context, plan_type::output::rank, plan_type::loss_layout>;
+
+  /// Starts every parameter at the values of its initialiser. No communication: all ranks draw the same numbers.
+  network(Context& context, seed start) : context_(&context) {
+    root_.number(0);
+    allocate();
+    initialise(start);
+  }
+  network(network const&) = delete;
+  network& operator=(network const&) = delete;
+
+  Context& where() const { return *context_; }
+
+  /// The output in the layout in which a loss takes it. `training` turns batch statistics on.
+  output_type forward(input_type const& x, bool training = true) {
+    return redistribute<typename output_type::layout_type>(root_.forward(x, training));
+  }
+
+  /// Gradients of all parameters, from that of the output of the last forward pass in training.
+  ///
+  /// Each bucket is all-reduced when its last gradient exists; afterwards every gradient is whole.
+  void backward(output_type const& gradient) {
+    pending_ = bucket_sizes_;
+    root_.template backward<false>(gradient, *this);
+  }
+
+  /// All parameters and states, in order of definition.
+  std::vector<parameter_view<T>> const& parameters() const { return parameters_; }
+  /// The layer tree, for access to single layers.
+  auto& root() { return root_; }
+
+  /// Rank 0's whole parameters and states to all ranks; those that are cut are left alone.
+  void broadcast_parameters() {
+    for (auto& p : parameters_)
+      if (!p.cut && mesh::devices > 1) context_->group(mesh::all).broadcast(p.value.data, p.value.size(), 0);
+  }
+
+  /// Called by layers when the gradients of `count` parameters from `first` on exist.
+  void operator()(int first, int count) {
+    for (int i = first; i < first + count; ++i) {
+      const int b = bucket_of_[static_cast<std::size_t>(i)];
+      if (b < 0 || --pending_[static_cast<std::size_t>(b)] > 0) continue;
+      auto& bucket = buckets_[static_cast<std::size_t>(b)];
+      context_->group(bucket.axes).all_reduce(bucket.memory.data(), bucket.memory.size(), reduction::sum);
+    }
+  }
+
+ private:
+  struct bucket {
+    axis_set axes;
+    tensor<T, 1, typename Context::backend::memory, Context::backend::order> memory;
+  };
+
+  void allocate() {
+    // First the values, then the buckets, whose sizes follow from this rank's blocks, then gradients inside them.
+    std::vector<index> sizes;
+    auto values = [&]<class P>(std::string const& name, P, auto& value, auto& gradient) {
+      using value_type = std::remove_reference_t<decltype(value)>;
+      value = value_type(*context_, P::extents);
+      parameter_view<T> view{name, {value.local().data(), {{value.local().size()}}}, {}, {}, P::trainable,
+                             value.placements.axes_of(placement_kind::shard) != 0};
+      view.extents.assign(P::extents.extents.begin(), P::extents.extents.end());
+      parameters_.push_back(view);
+      if constexpr (P::trainable) sizes.push_back(value.local().size());
+      (void)gradient;
+    };
+    root_.visit("", values);
+
+    bucket_of_.assign(sizes.size(), -1);
+    std::vector<index> offsets(sizes.size(), 0);
+    for (gradient_bucket const& planned : plan_type::buckets(sizeof(T))) {
+      index size = 0;
+      for (const int member : planned.members) {
+        const auto m = static_cast<std::size_t>(member);
+        bucket_of_[m] = static_cast<int>(buckets_.size());
+        offsets[m] = size;
+        size += sizes[m];
+      }
+      bucket_sizes_.push_back(static_cast<int>(planned.members.size()));
+      buckets_.push_back({planned.axes, decltype(bucket::memory)(shape<1>{{size}}, T{0})});
+    }
+
+    std::size_t all = 0;
+    std::size_t i = 0;
+    auto gradients = [&]<class P>(std::string const&, P, auto&, auto& gradient) {
+      if constexpr (P::trainable) {
+        using gradient_type = std::remove_reference_t<decltype(gradient)>;
+        if (bucket_of_[i] < 0) {
+          gradient = gradient_type(*context_, P::extents);
+        } else {
+          auto const& home = buckets_[static_cast<std::size_t>(bucket_of_[i])].memory;
+          const shape<P::extents.rank> block =
+              local_box<mesh>(gradient_type::placements, P::extents, context_->coordinates()).extents();
+          gradient = gradient_type(*context_, P::extents, home.part(offsets[i], block));
+        }
+        parameters_[all].gradient = {gradient.local().data(), {{gradient.local().size()}}};
+        ++i;
+      }
+      ++all;
+    };
+    root_.visit("", gradients);
+  }
+
+  void initialise(seed start) {
+    auto fill = [&]<class P>(std::string const& name, P, auto& value, auto&) {
+      const philox draw(start.value, stream_of(name));
+      const fans f = fans_of(P::extents);
+      constexpr int rank = P::extents.rank;
+      const box<rank> part = value.part();
+      const auto whole = strides_of<storage_order::row_major>(P::extents);
+      const auto local = strides_of<Context::backend::order>(value.local().extents());
+      const auto count = part.extents();
+      for (index i = 0; i < count.size(); ++i) {
+        index global = 0;
+        index at = 0;
+        index rest = i;
+        for (int d = rank - 1; d >= 0; --d) {
+          const index along = rest % count[d];
+          rest /= count[d];
+          global += (part[d].begin + along) * whole[static_cast<std::size_t>(d)];
+          at += along * local[static_cast<std::size_t>(d)];
+        }
+        value.local().data()[at] = static_cast<T>(P::init::value(draw, global, f));
+      }
+    };
+    root_.visit("", fill);
+  }
+
+  Context* context_;
+  node_of<bound, T, Context> root_;
+  std::vector<parameter_view<T>> parameters_;
+  std::vector<bucket> buckets_;
+  std::vector<int> bucket_of_;
+  std::vector<int> bucket_sizes_;
+  std::vector<int> pending_;
+};
+
+}  // namespace tessera

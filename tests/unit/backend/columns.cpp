@@ -1,0 +1,36 @@
+#include "reference.hpp"
+
+namespace tessera::test {
+
+TEST_CASE_TEMPLATE("a bias is added to every row, and its gradient sums the rows", T, float, double) {
+  for (auto [rows, columns] : {std::array<index, 2>{1, 1}, {37, 3}, {1000, 16}, {5, 200}, {0, 4}, {4, 0}, {131, 128}}) {
+    CAPTURE(rows);
+    CAPTURE(columns);
+    auto y = random_values<T>(shape<2>{rows, columns}, 1);
+    const auto bias = random_values<T>(shape<1>{columns}, 2);
+    auto sums = unwritten<T>(shape<1>{columns});
+    tensor<double, 1> sums_wanted(shape<1>{columns}, 0.0);
+    auto y_wanted = as_double(y);
+    for (index r = 0; r < rows; ++r) {
+      for (index c = 0; c < columns; ++c) {
+        sums_wanted(c) += static_cast<double>(y(r, c));
+        y_wanted(r, c) += static_cast<double>(bias(c));
+      }
+    }
+    eigen kernels;
+    kernels.sum_rows(y.read(), sums.view());
+    kernels.add_bias(y.view(), bias.read());
+    CHECK(worst(sums, sums_wanted) < tolerance<T>);
+    CHECK(worst(y, y_wanted) < tolerance<T>);
+  }
+}
+
+TEST_CASE("a long column of equal float values sums without drift") {
+  const tensor<float, 2> ones(shape<2>{3'000'001, 1}, 0.1f);
+  auto sum = unwritten<float>(shape<1>{1});
+  eigen kernels;
+  kernels.sum_rows(ones.read(), sum.view());
+  CHECK(sum(0) == doctest::Approx(3'000'001 * static_cast<double>(0.1f)).epsilon(1e-6));
+}
+
+}  // namespace tessera::test

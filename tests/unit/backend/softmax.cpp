@@ -1,0 +1,142 @@
+#include "reference.hpp"
+
+#include <limits>
+#include <vector>
+
+namespace tessera::test {
+namespace {
+
+/// Softmax, its logarithm, and the gradients of both for upstream gradient dy, by the definition.
+struct wanted {
+  tensor<double, 3> y, log_y, dx, log_dx;
+
+  template <class T>
+  wanted(tensor<T, 3> const& x, tensor<T, 3> const& dy)
+      : y(x.extents()), log_y(x.extents()), dx(x.extents()), log_dx(x.extents()) {
+    for (index o = 0; o < x.extent(0); ++o) {
+      for (index i = 0; i < x.extent(2); ++i) {
+        double most = -INFINITY;
+        for (index e = 0; e < x.extent(1); ++e) most = std::max(most, static_cast<double>(x(o, e, i)));
+        double sum = 0;
+        for (index e = 0; e < x.extent(1); ++e) sum += std::exp(static_cast<double>(x(o, e, i)) - most);
+        double dot = 0;
+        double upstream = 0;
+        for (index e = 0; e < x.extent(1); ++e) {
+          log_y(o, e, i) = static_cast<double>(x(o, e, i)) - most - std::log(sum);
+          y(o, e, i) = std::exp(log_y(o, e, i));
+          dot += y(o, e, i) * static_cast<double>(dy(o, e, i));
+          upstream += static_cast<double>(dy(o, e, i));
+        }
+        for (index e = 0; e < x.extent(1); ++e) {
+          dx(o, e, i) = y(o, e, i) * (static_cast<double>(dy(o, e, i)) - dot);
+          log_dx(o, e, i) = static_cast<double>(dy(o, e, i)) - y(o, e, i) * upstream;
+        }
+      }
+    }
+  }
+};
+
+/// The part [begin, end) of the middle dimension.
+template <class T>
+tensor<T, 3> part(tensor<T, 3> const& x, index begin, index end) {
+  tensor<T, 3> p(shape<3>{x.extent(0), end - begin, x.extent(2)});
+  for (index o = 0; o < x.extent(0); ++o)
+    for (index e = begin; e < end; ++e)
+      for (index i = 0; i < x.extent(2); ++i) p(o, e - begin, i) = x(o, e, i);
+  return p;
+}
+
+template <class T>
+void check(shape<3> extents, double factor) {
+  CAPTURE(to_string(extents));
+  auto x = random_values<T>(extents, 1);
+  for (T& v : x.view()) v = static_cast<T>(static_cast<double>(v) * factor);
+  const auto dy = random_values<T>(extents, 2);
+  const wanted w(x, dy);
+  auto y = unwritten<T>(extents);
+  auto log_y = unwritten<T>(extents);
+  auto dx = unwritten<T>(extents);
+  auto log_dx = unwritten<T>(extents);
+  eigen k;
+  k.softmax_forward(x.read(), y.view());
+  k.log_softmax_forward(x.read(), log_y.view());
+  k.softmax_backward(y.read(), dy.read(), dx.view());
+  k.log_softmax_backward(log_y.read(), dy.read(), log_dx.view());
+  CHECK(worst(y, w.y) < tolerance<T>);
+  CHECK(worst(log_y, w.log_y) < tolerance<T>);
+  CHECK(worst(dx, w.dx) < 4 * tolerance<T>);
+  CHECK(worst(log_dx, w.log_dx) < 4 * tolerance<T>);
+
+  // The same from two parts of the rows, reduced between the pieces.
+  const index cut = extents[1] / 3;
+  const std::vector<std::array<index, 2>> parts{{0, cut}, {cut, extents[1]}};
+  const shape<2> rows{extents[0], extents[2]};
+  tensor<T, 2> maximum(rows, -std::numeric_limits<T>::infinity());
+  tensor<T, 2> sum(rows, T{0});
+  tensor<T, 2> dot(rows, T{0});
+  tensor<T, 2> upstream(rows, T{0});
+  for (auto [begin, end] : parts) {
+    auto m = unwritten<T>(rows);
+    k.row_max(part(x, begin, end).read(), m.view());
+    for (index i = 0; i < m.size(); ++i) maximum.data()[i] = std::max(maximum.data()[i], m.data()[i]);
+  }
+  for (auto [begin, end] : parts) {
+    auto s = unwritten<T>(rows);
+    k.row_sum_exp(part(x, begin, end).read(), maximum.read(), s.view());
+    for (index i = 0; i < s.size(); ++i) sum.data()[i] += s.data()[i];
+    k.row_dot(part(y, begin, end).read(), part(dy, begin, end).read(), s.view());
+    for (index i = 0; i < s.size(); ++i) dot.data()[i] += s.data()[i];
+    k.row_sum(part(dy, begin, end).read(), s.view());
+    for (index i = 0; i < s.size(); ++i) upstream.data()[i] += s.data()[i];
+  }
+  for (auto [begin, end] : parts) {
+    const auto px = part(x, begin, end);
+    const auto py = part(y, begin, end);
+    const auto pdy = part(dy, begin, end);
+    auto out = unwritten<T>(px.extents());
+    k.softmax_finish(px.read(), maximum.read(), sum.read(), out.view());
+    CHECK(worst(out, part(w.y, begin, end)) < tolerance<T>);
+    k.softmax_backward_finish(py.read(), pdy.read(), dot.read(), out.view());
+    CHECK(worst(out, part(w.dx, begin, end)) < 4 * tolerance<T>);
+    k.log_softmax_finish(px.read(), maximum.read(), sum.read(), out.view());
+    CHECK(worst(out, part(w.log_y, begin, end)) < tolerance<T>);
+    k.log_softmax_backward_finish(part(log_y, begin, end).read(), pdy.read(), upstream.read(), out.view());
+    CHECK(worst(out, part(w.log_dx, begin, end)) < 4 * tolerance<T>);
+  }
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("softmax and its logarithm, whole and in parts", T, float, double) {
+  for (auto const& extents : {shape<3>{3, 10, 1},
+                              {2, 7, 5},
+                              {1, 1, 1},
+                              {4, 131, 1},
+                              {2, 3, 37},
+                              {0, 4, 2},
+                              {3, 4, 0},
+                              {2, 0, 3},
+                              {2, 0, 1}}) {
+    check<T>(extents, 1);
+    check<T>(extents, 10'000);
+  }
+}
+
+TEST_CASE_TEMPLATE("the maximum of a row keeps NaN and is minus infinity over nothing", T, float, double) {
+  eigen k;
+  for (index inner : {1, 5}) {
+    auto x = random_values<T>(shape<3>{2, 21, inner}, 1);
+    x(1, 17, inner - 1) = std::numeric_limits<T>::quiet_NaN();
+    auto m = unwritten<T>(shape<2>{2, inner});
+    k.row_max(x.read(), m.view());
+    CHECK(m(0, inner - 1) < 1);
+    CHECK(std::isnan(m(1, inner - 1)));
+    k.row_max(block<T const, 3>{nullptr, {2, 0, inner}}, m.view());
+    CHECK(m(1, 0) == -std::numeric_limits<T>::infinity());
+  }
+  auto rows = unwritten<T>(shape<1>{3});
+  k.row_max(tensor<T, 2>(shape<2>{3, 4}, T{2}).read(), rows.view());
+  CHECK(worst(rows, tensor<double, 1>(shape<1>{3}, 2.0)) == 0);
+}
+
+}  // namespace tessera::test
