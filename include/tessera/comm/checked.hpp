@@ -110,8 +110,11 @@ class checked {
   request start_receive(T* data, index count, int from, int tag) {
     return inner_.start_receive(data, count, from, tag);
   }
-  /// Not compared: each rank gives its own color and key.
-  checked split(int color, int key) const { return checked{inner_.split(color, key)}; }
+  /// Compared without color and key, which each rank chooses.
+  checked split(int color, int key) const {
+    compare("split");
+    return checked{inner_.split(color, key)};
+  }
   [[noreturn]] void abort(int code) const { inner_.abort(code); }
 
  private:
@@ -123,7 +126,7 @@ class checked {
   static std::string in_parts(std::span<index const> counts) { return " in parts " + detail::counts_text(counts); }
 
   /// The text of each rank.
-  std::vector<std::string> gather(std::string text) {
+  std::vector<std::string> gather(std::string text) const {
     constexpr index length = 320;  // longer than any text of this class
     const auto ranks = static_cast<std::size_t>(size());
     text.resize(length);
@@ -136,7 +139,7 @@ class checked {
     return texts;
   }
 
-  void compare(std::string const& call) {
+  void compare(std::string const& call) const {
     const auto calls = gather("collective " + std::to_string(++calls_) + ", " + call);
     for (std::size_t r = 1; r < calls.size(); ++r)
       if (calls[r] != calls[0])
@@ -162,8 +165,9 @@ class checked {
                     "make send_counts[r] of rank s equal to receive_counts[s] of rank r for all ranks");
   }
 
-  Inner inner_;
-  std::uint64_t calls_ = 0;
+  // Comparing is part of `split`, which is const, and communicates.
+  mutable Inner inner_;
+  mutable std::uint64_t calls_ = 0;
 };
 
 }  // namespace tessera

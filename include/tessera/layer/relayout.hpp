@@ -4,13 +4,23 @@
 
 namespace tessera {
 
-/// A layout word as a layer of a chain: brings the value to that layout, and its gradient back.
-template <layout_word Layout, device_mesh Mesh, class Flow>
+/// A layer that makes its input whole along these axes and leaves the others as they are; without axes it does nothing.
+template <mesh_axis... Axes>
+struct whole_along {
+  template <device_mesh Mesh>
+  static constexpr auto target(placements<Mesh::axes> layout) {
+    ((layout[Mesh::template index_of<Axes>] = replicated_placement()), ...);
+    return layout.normalized();
+  }
+};
+
+/// A layer that brings its input to another layout, and the gradient back.
+template <auto Target, device_mesh Mesh, class Flow>
 struct bound_relayout {
   using mesh = Mesh;
   using input = Flow;
   using layout_value = placements<Mesh::axes>;
-  static constexpr layout_value target = placements_of<Mesh, Layout>;
+  static constexpr layout_value target = Target;
   using output = flow<Flow::extents, target>;
 
   static constexpr layout_value gradient(layout_value const& arriving) {
@@ -49,11 +59,15 @@ class relayout_node {
 namespace detail {
 template <layout_word Layout, class Mesh, class Flow>
 struct bind<Layout, Mesh, Flow> {
-  using type = bound_relayout<Layout, Mesh, Flow>;
+  using type = bound_relayout<placements_of<Mesh, Layout>, Mesh, Flow>;
 };
-template <class Layout, class Mesh, class Flow, class T, class Context>
-struct node_of<bound_relayout<Layout, Mesh, Flow>, T, Context> {
-  using type = relayout_node<bound_relayout<Layout, Mesh, Flow>, T, Context>;
+template <class... Axes, class Mesh, class Flow>
+struct bind<whole_along<Axes...>, Mesh, Flow> {
+  using type = bound_relayout<whole_along<Axes...>::template target<Mesh>(Flow::layout), Mesh, Flow>;
+};
+template <auto Target, class Mesh, class Flow, class T, class Context>
+struct node_of<bound_relayout<Target, Mesh, Flow>, T, Context> {
+  using type = relayout_node<bound_relayout<Target, Mesh, Flow>, T, Context>;
 };
 }  // namespace detail
 

@@ -19,33 +19,51 @@ struct split_word {
 };
 
 /// The first dimension, samples.
-template <mesh_axis... Axes>
+template <class... Axes>
 struct split_batch : split_word<Axes...> {
   static constexpr std::string_view word = "batch";
 };
 /// What a layer produces: output features of linear, output channels of conv2d. The input is then whole.
-template <mesh_axis... Axes>
+template <class... Axes>
 struct split_output : split_word<Axes...> {
   static constexpr std::string_view word = "output";
 };
 /// What a layer sums over: input features of linear, input channels of conv2d. The result is a partial sum.
-template <mesh_axis... Axes>
+template <class... Axes>
 struct split_input : split_word<Axes...> {
   static constexpr std::string_view word = "input";
 };
 /// Channels of layers that treat each channel alone.
-template <mesh_axis... Axes>
+template <class... Axes>
 struct split_channels : split_word<Axes...> {
   static constexpr std::string_view word = "channels";
 };
-template <mesh_axis... Axes>
+template <class... Axes>
 struct split_height : split_word<Axes...> {
   static constexpr std::string_view word = "height";
 };
-template <mesh_axis... Axes>
+template <class... Axes>
 struct split_width : split_word<Axes...> {
   static constexpr std::string_view word = "width";
 };
+
+/// No split, as an option.
+struct no_split {};
+
+namespace detail {
+template <template <class...> class Word, class... Axes>
+struct split_if {
+  using type = Word<Axes...>;
+};
+template <template <class...> class Word>
+struct split_if<Word> {
+  using type = no_split;
+};
+}  // namespace detail
+
+/// `Word<Axes...>`, or no split where there are no axes: for models that are written once for any number of them.
+template <template <class...> class Word, mesh_axis... Axes>
+using split_if = typename detail::split_if<Word, Axes...>::type;
 
 namespace detail {
 template <class... Axes>

@@ -69,6 +69,14 @@ TEST_CASE("calls that differ throw on all ranks and show both") {
     CHECK(error_of([&] { odd ? comm.barrier() : comm.all_reduce(values.data(), 3, reduction::sum); }) ==
           "tessera: rank 0 calls collective 1, all_reduce of 3 x float by sum" + other + "1, barrier" + rest);
   }
+  SUBCASE("split") {
+    CHECK(error_of([&] {
+            if (odd)
+              comm.barrier();
+            else
+              (void)comm.split(comm.rank(), 0);
+          }) == "tessera: rank 0 calls collective 1, split" + other + "1, barrier" + rest);
+  }
   SUBCASE("count") {
     comm.barrier();
     CHECK(error_of([&] { comm.all_reduce(values.data(), odd ? 4 : 3, reduction::sum); }) ==

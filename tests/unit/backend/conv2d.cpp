@@ -120,6 +120,8 @@ TEST_CASE_TEMPLATE("a convolution and its gradients equal the sum of products", 
   SUBCASE("several groups of images") {
     check<T>({7, 40, 41, 8, 3, {.kernel = {3, 3}, .padding_before = {1, 1}, .padding_after = {1, 1}}});
   }
+  SUBCASE("channels whose pixels are pages apart") { check<T>({1, 3, 4, 1024, 3, {.kernel = {2, 2}}}); }
+  SUBCASE("a gap in the last tile of weights") { check<T>({1, 6, 13, 1, 3, {.kernel = {2, 2}, .dilation = {1, 3}}}); }
   SUBCASE("no images") { check<T>({0, 6, 5, 2, 3, {.kernel = {3, 3}}}); }
   SUBCASE("no input channels") { check<T>({2, 6, 5, 0, 3, {.kernel = {3, 3}}}); }
   SUBCASE("no output channels") { check<T>({2, 6, 5, 2, 0, {.kernel = {3, 3}}}); }

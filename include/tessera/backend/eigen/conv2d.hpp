@@ -12,28 +12,39 @@ struct frame {
   pair2d shift{0, 0};    ///< rows and columns of zeros before the image; negative: rows and columns left out
   pair2d extents{0, 0};  ///< height and width
   index channels = 0;
+  index pitch = 0;  ///< distance between neighbours in a row
 
-  index size() const { return extents[0] * extents[1] * channels; }
+  index size() const { return extents[0] * extents[1] * pitch; }
   /// Whether an image may be read where it is, because everything read lies inside.
-  bool same_as(pair2d image) const { return shift == pair2d{0, 0} && extents == image; }
+  bool same_as(pair2d image) const { return shift == pair2d{0, 0} && extents == image && pitch == channels; }
 
   template <class T>
   void fill(T const* from, pair2d image, T* to) const {
     const index first = std::clamp<index>(shift[1], 0, extents[1]);
     const index last = std::clamp<index>(image[1] + shift[1], first, extents[1]);
-    for (index h = 0; h < extents[0]; ++h, to += extents[1] * channels) {
+    for (index h = 0; h < extents[0]; ++h, to += extents[1] * pitch) {
       const index row = h - shift[0];
       if (row < 0 || row >= image[0]) {
-        std::fill_n(to, extents[1] * channels, T{0});
+        std::fill_n(to, extents[1] * pitch, T{0});
         continue;
       }
-      std::fill_n(to, first * channels, T{0});
-      std::copy_n(from + (row * image[1] + first - shift[1]) * channels, (last - first) * channels,
-                  to + first * channels);
-      std::fill_n(to + last * channels, (extents[1] - last) * channels, T{0});
+      T const* pixel = from + (row * image[1] + first - shift[1]) * channels;
+      std::fill_n(to, first * pitch, T{0});
+      if (pitch == channels)
+        std::copy_n(pixel, (last - first) * channels, to + first * pitch);
+      else
+        for (index w = first; w < last; ++w, pixel += channels) std::copy_n(pixel, channels, to + w * pitch);
+      std::fill_n(to + last * pitch, (extents[1] - last) * pitch, T{0});
     }
   }
 };
+
+/// Pixels a multiple of 4 KiB apart would all fall into the same few lines of the first-level cache: these get a gap.
+template <class T>
+index pitch_for(index channels) {
+  constexpr index page = 4096 / static_cast<index>(sizeof(T));
+  return channels > 0 && channels % page == 0 ? channels + page / 64 : channels;
+}
 
 /// Output pixels that share their taps: all of a forward convolution, or those of one phase of a strided backward one.
 struct pixel_set {
@@ -49,11 +60,13 @@ struct walk {
   index group = 1;  ///< images taken together
 };
 
-/// Images that share a frame buffer of about 256 KiB, so that small images fill whole tiles.
+/// Images taken together, so that small images fill whole tiles: about 256 KiB of frames and 4096 pixels.
 template <class T>
-index images_together(frame const& f, index images) {
+index images_together(frame const& f, shape<4> const& made) {
   const index bytes = std::max<index>(1, f.size() * static_cast<index>(sizeof(T)));
-  return std::clamp<index>((index{1} << 18) / bytes, 1, std::max<index>(1, images));
+  const index pixels = std::max<index>(1, made[2] * made[3]);
+  return std::clamp<index>(std::min((index{1} << 18) / bytes, (index{1} << 12) / pixels), 1,
+                           std::max<index>(1, made[0]));
 }
 
 /// The spots of `group` images: rows h = begin[0] + step[0] * i of an image [extents] with `channels` channels,
@@ -61,10 +74,11 @@ index images_together(frame const& f, index images) {
 inline std::vector<spot> spots_of(index group, frame const& f, pair2d at, pair2d stride, pair2d extents, index channels,
                                   pair2d begin, pair2d step) {
   std::vector<spot> spots;
+  spots.reserve(static_cast<std::size_t>(group * extents[0] * extents[1]));
   for (index n = 0; n < group; ++n)
     for (index h = begin[0], i = 0; h < extents[0]; h += step[0], ++i)
       for (index w = begin[1], j = 0; w < extents[1]; w += step[1], ++j)
-        spots.push_back({n * f.size() + ((i * stride[0] + at[0]) * f.extents[1] + j * stride[1] + at[1]) * f.channels,
+        spots.push_back({n * f.size() + ((i * stride[0] + at[0]) * f.extents[1] + j * stride[1] + at[1]) * f.pitch,
                          ((n * extents[0] + h) * extents[1] + w) * channels});
   return spots;
 }
@@ -74,18 +88,21 @@ template <class T>
 walk forward_walk(shape<4> const& x, shape<4> const& y, conv2d_geometry const& g) {
   walk plan;
   plan.source.channels = x[1];
+  plan.source.pitch = pitch_for<T>(x[1]);
   for (std::size_t d = 0; d < 2; ++d) {
     const index image = x[static_cast<int>(d) + 2];
     const index read = (y[static_cast<int>(d) + 2] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
     plan.source.shift[d] = g.padding_before[d];
     plan.source.extents[d] = g.padding_before[d] == 0 && read <= image ? image : read;
   }
-  plan.group = images_together<T>(plan.source, x[0]);
+  plan.group = images_together<T>(plan.source, y);
   pixel_set set;
+  // Without gaps a row of the kernel is one run of pixels and one run of weights.
+  const index run = g.dilation[1] == 1 && g.groups == 1 && plan.source.pitch == x[1] ? g.kernel[1] : 1;
   for (index kh = 0; kh < g.kernel[0]; ++kh)
-    for (index kw = 0; kw < g.kernel[1]; ++kw)
-      set.taps.push_back(
-          {(kh * g.dilation[0] * plan.source.extents[1] + kw * g.dilation[1]) * x[1], kh * g.kernel[1] + kw});
+    for (index kw = 0; kw < g.kernel[1]; kw += run)
+      set.taps.push_back({(kh * g.dilation[0] * plan.source.extents[1] + kw * g.dilation[1]) * plan.source.pitch,
+                          kh * g.kernel[1] + kw, run});
   set.spots = spots_of(plan.group, plan.source, {0, 0}, g.stride, {y[2], y[3]}, y[1], {0, 0}, {1, 1});
   set.per_image = y[2] * y[3];
   plan.sets.push_back(std::move(set));
@@ -104,6 +121,7 @@ walk backward_walk(shape<4> const& dx, shape<4> const& dy, conv2d_geometry const
   std::array<std::vector<std::vector<hit>>, 2> hits;
   walk plan;
   plan.source.channels = dy[1];
+  plan.source.pitch = pitch_for<T>(dy[1]);
   for (std::size_t d = 0; d < 2; ++d) {
     const index extent = dx[static_cast<int>(d) + 2];
     const index image = dy[static_cast<int>(d) + 2];
@@ -124,7 +142,7 @@ walk backward_walk(shape<4> const& dx, shape<4> const& dy, conv2d_geometry const
     plan.source.shift[d] = -low;
     plan.source.extents[d] = low == 0 && high <= image ? image : high - low;
   }
-  plan.group = images_together<T>(plan.source, dx[0]);
+  plan.group = images_together<T>(plan.source, dx);
   frame const& f = plan.source;
   for (index p = 0; p < static_cast<index>(hits[0].size()); ++p) {
     for (index q = 0; q < static_cast<index>(hits[1].size()); ++q) {
@@ -132,7 +150,7 @@ walk backward_walk(shape<4> const& dx, shape<4> const& dy, conv2d_geometry const
       for (hit const& a : hits[0][static_cast<std::size_t>(p)])
         for (hit const& b : hits[1][static_cast<std::size_t>(q)])
           set.taps.push_back(
-              {((a.at + f.shift[0]) * f.extents[1] + b.at + f.shift[1]) * f.channels, a.k * g.kernel[1] + b.k});
+              {((a.at + f.shift[0]) * f.extents[1] + b.at + f.shift[1]) * f.pitch, a.k * g.kernel[1] + b.k, 1});
       set.spots = spots_of(plan.group, f, {0, 0}, {1, 1}, {dx[2], dx[3]}, dx[1], {p, q}, g.stride);
       set.per_image = static_cast<index>(set.spots.size()) / plan.group;
       plan.sets.push_back(std::move(set));
@@ -161,21 +179,23 @@ void for_groups(walk const& plan, T const* images, index count, pair2d extents, 
 
 inline bool depthwise(shape<4> const& w, conv2d_geometry const& g) { return w[1] == 1 && w[0] == g.groups; }
 
-/// Applies a walk: `weight(slot, input channel, output channel)` of group `g` comes from `weight_of(g)`.
-template <class T, class WeightOf>
-void apply_walk(walk const& plan, operand<T, 4> source, block<T, 4> target, index groups, index slots,
-                bool each_channel, workspace& scratch, WeightOf weight_of) {
-  const index depth = source.extents[1] / groups;
-  const index channels = target.extents[1] / groups;
-  const index packed = lanes<T>::panels(channels) * slots * depth * lanes<T>::width;
-  T* weights = scratch.get<T>(1, each_channel ? slots * groups : groups * packed);
-  for (index g = 0; g < groups; ++g) {
-    const auto at = weight_of(g);
-    if (each_channel)
-      for (index s = 0; s < slots; ++s) weights[s * groups + g] = at(s, 0, 0);
-    else
-      pack_weights<T>(slots, depth, channels, weights + g * packed, at);
-  }
+/// Applies a walk with weights [group][output channel][slot][input channel] of the convolution, `channels` * `slots` *
+/// `depth` a group, that `strides` reads in the direction of the walk.
+template <class T>
+void apply_walk(walk const& plan, operand<T, 4> source, operand<T, 4> w, weight_strides strides, block<T, 4> target,
+                conv2d_geometry const& g, workspace& scratch) {
+  const index slots = g.kernel[0] * g.kernel[1];
+  const index depth = source.extents[1] / g.groups;
+  const index channels = target.extents[1] / g.groups;
+  const bool each_channel = depthwise(w.extents, g);
+  const index packed = each_channel ? slots : lanes<T>::panels(channels) * slots * depth * lanes<T>::width;
+  T* weights = scratch.get<T>(1, g.groups * packed);
+  if (each_channel)
+    transpose_each(w.data, 1, g.groups, slots, weights);
+  else
+    for (index group = 0; group < g.groups; ++group)
+      pack_weights(w.data + group * channels * slots * depth, strides, slots, depth, channels,
+                   weights + group * packed);
   const index image = target.extents[1] * target.extents[2] * target.extents[3];
   for_groups(plan, source.data, source.extents[0], {source.extents[2], source.extents[3]}, scratch,
              [&](T const* data, index first, index size) {
@@ -183,12 +203,13 @@ void apply_walk(walk const& plan, operand<T, 4> source, block<T, 4> target, inde
                  const index count = size * set.per_image;
                  T* to = target.data + first * image;
                  if (each_channel) {
-                   gather_depthwise<T>({data, to, weights, slots, 1, groups}, set.taps, set.spots.data(), count);
+                   gather_depthwise<T>({data, to, weights, slots, 1, g.groups}, set.taps, set.spots.data(), count);
                    continue;
                  }
-                 for (index g = 0; g < groups; ++g)
-                   gather<T>({data + g * depth, to + g * channels, weights + g * packed, slots, depth, channels},
-                             set.taps, set.spots.data(), count);
+                 for (index group = 0; group < g.groups; ++group)
+                   gather<T>(
+                       {data + group * depth, to + group * channels, weights + group * packed, slots, depth, channels},
+                       set.taps, set.spots.data(), count);
                }
              });
 }
@@ -197,14 +218,7 @@ template <class T>
 void conv2d_forward(operand<T, 4> x, operand<T, 4> w, block<T, 4> y, conv2d_geometry const& g, workspace& scratch) {
   if (y.empty()) return;
   const index slots = g.kernel[0] * g.kernel[1];
-  const index depth = w.extents[1];
-  const index channels = w.extents[0] / g.groups;
-  apply_walk<T>(forward_walk<T>(x.extents, y.extents, g), x, y, g.groups, slots, depthwise(w.extents, g), scratch,
-                [&](index group) {
-                  return [=, data = w.data + group * channels * slots * depth](index s, index i, index o) {
-                    return data[(o * slots + s) * depth + i];
-                  };
-                });
+  apply_walk<T>(forward_walk<T>(x.extents, y.extents, g), x, w, {w.extents[1], 1, slots * w.extents[1]}, y, g, scratch);
 }
 
 template <class T>
@@ -212,14 +226,8 @@ void conv2d_backward_input(operand<T, 4> w, operand<T, 4> dy, block<T, 4> dx, co
                            workspace& scratch) {
   if (dx.empty()) return;
   const index slots = g.kernel[0] * g.kernel[1];
-  const index depth = w.extents[1];
-  const index channels = w.extents[0] / g.groups;
-  apply_walk<T>(backward_walk<T>(dx.extents, dy.extents, g), dy, dx, g.groups, slots, depthwise(w.extents, g), scratch,
-                [&](index group) {
-                  return [=, data = w.data + group * channels * slots * depth](index s, index o, index i) {
-                    return data[(o * slots + s) * depth + i];
-                  };
-                });
+  apply_walk<T>(backward_walk<T>(dx.extents, dy.extents, g), dy, w, {w.extents[1], slots * w.extents[1], 1}, dx, g,
+                scratch);
 }
 
 template <class T>

@@ -21,10 +21,12 @@ struct spot {
   index to;
 };
 
-/// A position of the kernel: its offset from a spot, and the number of its weights.
+/// Positions of the kernel that lie together in memory: the offset of the first from a spot, the number of its weights,
+/// and how many positions these are.
 struct tap {
   index offset;
   index slot;
+  index count;
 };
 
 template <class T>
@@ -38,16 +40,32 @@ struct lanes {
   static constexpr index panels(index channels) { return (channels + width - 1) / width; }
 };
 
+/// Where a weight lies: at slot * number + in * input channel + out * output channel. One of `in` and `out` is 1.
+struct weight_strides {
+  index slot;
+  index in;
+  index out;
+};
+
 /// Weights as the tiles read them: [panel of output channels][slot][input channel][lane], zeros behind the last one.
-///
-/// `at(slot, input channel, output channel)` reads the weight.
-template <class T, class At>
-void pack_weights(index slots, index depth, index channels, T* to, At at) {
+template <class T>
+void pack_weights(T const* from, weight_strides strides, index slots, index depth, index channels, T* to) {
   constexpr index width = lanes<T>::width;
-  for (index first = 0; first < channels; first += width)
-    for (index s = 0; s < slots; ++s)
-      for (index i = 0; i < depth; ++i)
-        for (index l = 0; l < width; ++l) *to++ = first + l < channels ? at(s, i, first + l) : T{0};
+  constexpr index side = 16;  // input channels turned at a time
+  for (index first = 0; first < channels; first += width, from += width * strides.out) {
+    const index used = std::min(width, channels - first);
+    for (index s = 0; s < slots; ++s, to += depth * width) {
+      T const* weights = from + s * strides.slot;
+      if (used < width) std::fill_n(to, depth * width, T{0});
+      if (strides.out == 1) {
+        for (index i = 0; i < depth; ++i) std::copy_n(weights + i * strides.in, used, to + i * width);
+        continue;
+      }
+      for (index i0 = 0; i0 < depth; i0 += side)
+        for (index l = 0; l < used; ++l)
+          for (index i = i0; i < std::min(depth, i0 + side); ++i) to[i * width + l] = weights[l * strides.out + i];
+    }
+  }
 }
 
 /// One product of gathered pixels with packed weights.
@@ -55,7 +73,7 @@ template <class T>
 struct gather_job {
   T const* source;
   T* target;
-  T const* weights;  ///< see pack_weights
+  T const* weights;  ///< see `pack_weights`
   index slots;       ///< taps that `weights` holds
   index depth;       ///< channels summed over
   index channels;    ///< channels made
@@ -73,7 +91,7 @@ template <class T, std::size_t... R>
   for (tap const& t : taps) {
     T const* w = job.weights + (panel * job.slots + t.slot) * job.depth * width;
     index i = t.offset;
-    const index end = t.offset + job.depth;
+    const index end = t.offset + t.count * job.depth;
     for (; i + 4 <= end; i += 4, w += 4 * width) {
       const packet w0 = pload<packet>(w);
       const packet w1 = pload<packet>(w + width);
@@ -147,17 +165,18 @@ struct reduce_job {
   index used;                   ///< terms
   std::vector<index> offsets;   ///< of each term from a spot, filled up to whole tiles
   std::vector<spot> in_packed;  ///< where the pixels of a chunk lie in packed inputs and gradients
-  bool contiguous;              ///< a tile of inputs may be read where it is
+  bool contiguous;              ///< inputs and gradients are read where they are; with more panels copies pay
 
   /// Terms beyond the last repeat it; their sums are not looked at.
   reduce_job(std::vector<tap> const& taps, index depth, index out_channels)
-      : channels(out_channels), used(static_cast<index>(taps.size()) * depth) {
-    for (tap const& t : taps)
-      for (index i = 0; i < depth; ++i) offsets.push_back(t.offset + i);
+      : channels(out_channels), contiguous(channels == width) {
+    for (tap const& t : taps) {
+      for (index i = 0; i < t.count * depth; ++i) offsets.push_back(t.offset + i);
+      if (t.count * depth % tile != 0) contiguous = false;
+    }
+    used = static_cast<index>(offsets.size());
     offsets.resize(static_cast<std::size_t>((used + tile - 1) / tile * tile), offsets.back());
     for (index s = 0; s < chunk; ++s) in_packed.push_back({s * tile, s * width});
-    // With more panels the copy pays: it is read again and again, and channels may be far apart.
-    contiguous = depth % tile == 0 && panels() == 1;
   }
   index panels() const { return lanes<T>::panels(channels); }
   index terms() const { return static_cast<index>(offsets.size()); }
@@ -208,7 +227,8 @@ struct reduce_job {
     }
   }
   static void pack_inputs(T const* source, index const* at, spot const* spots, index pixels, T* to) {
-    const bool together = at[tile - 1] == at[0] + tile - 1;
+    bool together = true;
+    for (index r = 1; r < tile; ++r) together = together && at[r] == at[0] + r;
     for (index s = 0; s < pixels; ++s, to += tile) {
       T const* from = source + spots[s].from;
       if (together)
@@ -228,7 +248,8 @@ void gather_depthwise(gather_job<T> const& job, std::vector<tap> const& taps, sp
     T const* from = job.source + spots[s].from;
     sum.setZero();
     for (tap const& t : taps)
-      sum += array(from + t.offset, job.channels) * array(job.weights + t.slot * job.channels, job.channels);
+      for (index k = 0; k < t.count * job.channels; k += job.channels)
+        sum += array(from + t.offset + k, job.channels) * array(job.weights + t.slot * job.channels + k, job.channels);
   }
 }
 
@@ -237,8 +258,9 @@ void reduce_depthwise(T const* source, std::vector<tap> const& taps, spot const*
                       index channels, T* sums) {
   for (index s = 0; s < count; ++s)
     for (tap const& t : taps)
-      array(sums + t.slot * channels, channels) +=
-          array(source + spots[s].from + t.offset, channels) * array(gradient + spots[s].to, channels);
+      for (index k = 0; k < t.count * channels; k += channels)
+        array(sums + t.slot * channels + k, channels) +=
+            array(source + spots[s].from + t.offset + k, channels) * array(gradient + spots[s].to, channels);
 }
 
 }  // namespace tessera::detail::eigen_kernels
