@@ -20,7 +20,7 @@ using read_block_of = block<T const, Rank, B::order>;
 /// Memory that `tensor` can take its blocks from.
 template <class M>
 concept tensor_memory = requires(std::size_t bytes) {
-  { M::allocate(bytes) } -> std::convertible_to<std::shared_ptr<void>>;
+  { M::allocate(bytes) } -> std::convertible_to<memory_handle>;
 };
 
 template <class B, class T>

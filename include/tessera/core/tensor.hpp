@@ -3,7 +3,6 @@
 #include <tessera/core/block.hpp>
 #include <tessera/core/memory.hpp>
 
-#include <memory>
 #include <utility>
 
 namespace tessera {
@@ -24,7 +23,7 @@ class tensor {
         view_{static_cast<T*>(owner_.get()), extents} {}
   tensor(shape<Rank> extents, T value) : tensor(extents) { std::fill(view_.begin(), view_.end(), value); }
   /// A tensor inside memory that another object owns (a gradient inside its bucket).
-  tensor(std::shared_ptr<void> owner, T* data, shape<Rank> extents)
+  tensor(memory_handle owner, T* data, shape<Rank> extents)
       : owner_(std::move(owner)), view_{data, extents} {}
 
   block<T, Rank, Order> view() { return view_; }
@@ -64,10 +63,10 @@ class tensor {
   }
 
   /// Whether this handle is the only one, so that an operator may write in place.
-  bool unique() const { return owner_.use_count() == 1; }
+  bool unique() const { return owner_.unique(); }
 
  private:
-  std::shared_ptr<void> owner_;
+  memory_handle owner_;
   block<T, Rank, Order> view_{};
 };
 

@@ -98,10 +98,8 @@ class chain_node {
     return backward_from<count - 1, WantsInput>(dy, ready);
   }
   template <class F>
-  void visit(std::string const& prefix, F& f) {
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      (at<I>().visit(prefix + std::to_string(I) + ".", f), ...);
-    }(sequence{});
+  void visit(std::string& path, F& f) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (visit_child<I>(path, f), ...); }(sequence{});
   }
   int number(int first) {
     [&]<int... I>(std::integer_sequence<int, I...>) { ((first = at<I>().number(first)), ...); }(sequence{});
@@ -116,6 +114,11 @@ class chain_node {
  private:
   using sequence = std::make_integer_sequence<int, count>;
 
+  template <int I, class F>
+  void visit_child(std::string& path, F& f) {
+    const path_entry child(path, I);
+    at<I>().visit(path, f);
+  }
   template <int I, class X>
   auto forward_from(X const& x, bool training) {
     if constexpr (I == count - 1)

@@ -8,8 +8,8 @@ namespace tessera {
 
 /// What a layer's forward and backward know of their surroundings.
 ///
-/// `Resolved` is the layer on its mesh (`resolved_layer`), so questions about cuts are answered while compiling.
-template <context Context, auto Resolved, bool WantsInputGradient>
+/// `Bound` is the layer on its mesh (`bound_layer`), so questions about cuts are answered while compiling.
+template <context Context, class Bound, bool WantsInputGradient>
 struct layer_environment {
   using mesh = typename Context::mesh;
 
@@ -20,7 +20,7 @@ struct layer_environment {
   /// Whether backward must return the input's gradient; the first layer of a model need not.
   static constexpr bool wants_input_gradient = WantsInputGradient;
   /// The mesh axes that cut one of the letters of the layer's rules.
-  static constexpr axis_set axes_cutting(std::string_view letters) { return Resolved.axes_cutting(letters); }
+  static constexpr axis_set axes_cutting(std::string_view letters) { return Bound::resolved.axes_cutting(letters); }
   /// Whether an axis of more than one device cuts one of the letters.
   static constexpr bool is_cut(std::string_view letters) { return mesh::group_size(axes_cutting(letters)) > 1; }
 

@@ -14,6 +14,26 @@ namespace tessera {
 template <class T, context Context, int Rank, auto Layout>
 using edge_tensor = basic_sharded<T, Rank, layout_of<typename Context::mesh, Layout>, Context>;
 
+/// Appends a name to the path of a model's tree while it lives.
+class path_entry {
+ public:
+  [[gnu::noinline]] path_entry(std::string& path, std::string_view name) : path_(path), length_(path.size()) {
+    path += name;
+  }
+  /// A child of a chain.
+  [[gnu::noinline]] path_entry(std::string& path, int child) : path_(path), length_(path.size()) {
+    path += std::to_string(child);
+    path += '.';
+  }
+  path_entry(path_entry const&) = delete;
+  path_entry& operator=(path_entry const&) = delete;
+  [[gnu::noinline]] ~path_entry() { path_.resize(length_); }
+
+ private:
+  std::string& path_;
+  std::size_t length_;
+};
+
 /// A bound layer with its memory: parameters, gradients, and what forward keeps for backward.
 ///
 /// `node_of<Bound, T, Context>` names it for every kind of layer; all have `forward`, `backward` and `visit`.
@@ -68,7 +88,7 @@ class layer_node {
   /// Collectives: the route to the layer's input layout, then the layer's own.
   template <sharded_tensor X>
   output_type forward(X const& x, bool training) {
-    const layer_environment<Context, resolved, true> env{x.where(), training};
+    const layer_environment<Context, Bound, true> env{x.where(), training};
     const input_type in = redistribute<typename input_type::layout_type>(x);
     if (training) return run_forward(env, saved_, in);
     saved_type unused{};
@@ -79,7 +99,7 @@ class layer_node {
   /// then `ready(first, count)` is called for them (positions in the list of trainable parameters).
   template <bool WantsInput, sharded_tensor Dy, class Ready>
   auto backward(Dy const& dy, Ready& ready) {
-    const layer_environment<Context, resolved, WantsInput> env{dy.where(), true};
+    const layer_environment<Context, Bound, WantsInput> env{dy.where(), true};
     const auto gradient = redistribute<layout_of<mesh, Bound::needed(Dy::placements)>>(dy);
     auto dx = std::apply([&](auto&... p) { return layer::backward(env, saved_, gradient, gradients_, p...); }, values_);
     saved_ = {};
@@ -96,10 +116,10 @@ class layer_node {
     }
   }
 
-  /// Calls `f(name, parameter tag, value, gradient or no_gradient)` for each parameter and state.
+  /// Calls `f(path and name, parameter tag, value, gradient or no_gradient)` for each parameter and state.
   template <class F>
-  void visit(std::string const& prefix, F& f) {
-    visit(prefix, f, static_cast<typename Bound::parameters const*>(nullptr));
+  void visit(std::string& path, F& f) {
+    visit(path, f, static_cast<typename Bound::parameters const*>(nullptr));
   }
   /// Numbers the trainable parameters from `first`; returns the number after the last.
   int number(int first) {
@@ -129,19 +149,20 @@ class layer_node {
   }
 
   template <class F, class... P>
-  void visit(std::string const& prefix, F& f, parameter_list<P...> const*) {
+  void visit(std::string& path, F& f, parameter_list<P...> const*) {
     [&]<int... I>(std::integer_sequence<int, I...>) {
-      (visit_one<I, P>(prefix, f), ...);
+      (visit_one<I, P>(path, f), ...);
     }(typename storage::sequence{});
   }
   template <int I, class P, class F>
-  void visit_one(std::string const& prefix, F& f) {
+  void visit_one(std::string& path, F& f) {
+    const path_entry name(path, P::name);
     auto& value = std::get<I>(values_);
-    if constexpr (P::trainable)
-      f(prefix + std::string(P::name), P{}, value, std::get<I>(gradients_));
-    else {
+    if constexpr (P::trainable) {
+      f(path, P{}, value, std::get<I>(gradients_));
+    } else {
       no_gradient none;
-      f(prefix + std::string(P::name), P{}, value, none);
+      f(path, P{}, value, none);
     }
   }
 

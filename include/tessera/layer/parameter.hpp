@@ -42,10 +42,12 @@ struct parameter_info {
   placements<Axes> gradient{};
   bool trainable = true;
 
-  constexpr index elements() const {
-    index n = 1;
-    for (int d = 0; d < rank; ++d) n *= extents[d];
-    return n;
+  /// Elements of the block of the device at `at`.
+  template <device_mesh Mesh>
+  constexpr index local_size(decltype(Mesh::sizes) const& at) const {
+    shape<max_rank> whole;
+    for (int d = 0; d < max_rank; ++d) whole[d] = d < rank ? extents[d] : 1;
+    return local_box<Mesh>(layout, whole, at).size();
   }
 };
 

@@ -52,7 +52,7 @@ class relayout_node {
       return no_gradient{};
   }
   template <class F>
-  void visit(std::string const&, F&) {}
+  void visit(std::string&, F&) {}
   int number(int first) { return first; }
 };
 

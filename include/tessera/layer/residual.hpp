@@ -144,9 +144,15 @@ class residual_node {
   }
 
   template <class F>
-  void visit(std::string const& prefix, F& f) {
-    branch_.visit(prefix + "branch.", f);
-    if constexpr (!Bound::plain) shortcut_.visit(prefix + "shortcut.", f);
+  void visit(std::string& path, F& f) {
+    {
+      const path_entry side(path, "branch.");
+      branch_.visit(path, f);
+    }
+    if constexpr (!Bound::plain) {
+      const path_entry side(path, "shortcut.");
+      shortcut_.visit(path, f);
+    }
   }
   int number(int first) {
     first = branch_.number(first);

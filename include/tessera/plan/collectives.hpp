@@ -89,10 +89,7 @@ struct collective_list {
     index sum = 0;
     for (std::size_t p = 0; p < listed::trainable.size(); ++p) {
       if (listed::bucket_of[p] != i - listed::moving_count) continue;
-      auto const& info = listed::trainable[p];
-      shape<max_rank> extents;
-      for (int d = 0; d < max_rank; ++d) extents[d] = d < info.rank ? info.extents[d] : 1;
-      sum += local_box<Mesh>(info.layout, extents, at).size();
+      sum += listed::trainable[p].template local_size<Mesh>(at);
     }
     return sum;
   }

@@ -65,9 +65,7 @@ constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info
     for (int a = 0; a < Mesh::axes; ++a)
       if (p.gradient[a].is_partial() && Mesh::sizes[static_cast<std::size_t>(a)] > 1) axes |= 1u << a;
     if (axes == 0) continue;
-    shape<max_rank> extents;
-    for (int d = 0; d < max_rank; ++d) extents[d] = d < p.rank ? p.extents[d] : 1;
-    const index size = local_box<Mesh>(p.layout, extents, {}).size() * element_bytes;
+    const index size = p.template local_size<Mesh>({}) * element_bytes;
     if (open[axes] < 0 || Policy::cuts_before(gradient, held[axes], size)) {
       open[axes] = static_cast<int>(buckets.size());
       held[axes] = 0;

@@ -39,8 +39,8 @@ class network {
   /// Starts every parameter at the values of its initialiser. No communication: all ranks draw the same numbers.
   network(Context& context, seed start) : context_(&context) {
     root_.number(0);
-    allocate();
-    initialise(start);
+    allocate_buckets();
+    allocate_parameters(start);
   }
   network(network const&) = delete;
   network& operator=(network const&) = delete;
@@ -62,8 +62,13 @@ class network {
 
   /// All parameters and states, in order of definition.
   std::vector<parameter_view<T>> const& parameters() const { return parameters_; }
-  /// The layer tree, for access to single layers.
-  auto& root() { return root_; }
+  /// Calls `f(name, value)` with each parameter and state as a typed tensor, in order of definition.
+  template <class F>
+  void for_each_parameter(F&& f) {
+    auto one = [&](std::string const& name, auto, auto& value, auto&) { f(name, value); };
+    std::string path;
+    root_.visit(path, one);
+  }
 
   /// Rank 0's whole parameters and states to all ranks; those that are cut are left alone.
   void broadcast_parameters() {
@@ -82,91 +87,88 @@ class network {
   }
 
  private:
+  using memory_type = tensor<T, 1, typename Context::backend::memory, Context::backend::order>;
   struct bucket {
     axis_set axes;
-    tensor<T, 1, typename Context::backend::memory, Context::backend::order> memory;
+    memory_type memory;
   };
 
-  void allocate() {
-    // First the values, then the buckets, whose sizes follow from this rank's blocks, then gradients inside them.
-    std::vector<index> sizes;
-    auto values = [&]<class P>(std::string const& name, P, auto& value, auto& gradient) {
-      using value_type = std::remove_reference_t<decltype(value)>;
-      value = value_type(*context_, P::extents);
-      parameter_view<T> view{name, {value.local().data(), {{value.local().size()}}}, {}, {}, P::trainable,
-                             value.placements.axes_of(placement_kind::shard) != 0};
-      view.extents.assign(P::extents.extents.begin(), P::extents.extents.end());
-      parameters_.push_back(view);
-      if constexpr (P::trainable) sizes.push_back(value.local().size());
-      (void)gradient;
-    };
-    root_.visit("", values);
-
-    bucket_of_.assign(sizes.size(), -1);
-    std::vector<index> offsets(sizes.size(), 0);
+  /// Where the gradients of this rank's blocks lie in their buckets, which follows from the plan alone.
+  void allocate_buckets() {
+    const auto trainable = plan_type::trainable();
+    bucket_of_.assign(trainable.size(), -1);
+    offsets_.assign(trainable.size(), 0);
     for (gradient_bucket const& planned : plan_type::buckets(sizeof(T))) {
       index size = 0;
       for (const int member : planned.members) {
         const auto m = static_cast<std::size_t>(member);
         bucket_of_[m] = static_cast<int>(buckets_.size());
-        offsets[m] = size;
-        size += sizes[m];
+        offsets_[m] = size;
+        size += trainable[m].template local_size<mesh>(context_->coordinates());
       }
       bucket_sizes_.push_back(static_cast<int>(planned.members.size()));
-      buckets_.push_back({planned.axes, decltype(bucket::memory)(shape<1>{{size}}, T{0})});
+      buckets_.push_back({planned.axes, memory_type(shape<1>{{size}}, T{0})});
     }
-
-    std::size_t all = 0;
-    std::size_t i = 0;
-    auto gradients = [&]<class P>(std::string const&, P, auto&, auto& gradient) {
-      if constexpr (P::trainable) {
-        using gradient_type = std::remove_reference_t<decltype(gradient)>;
-        if (bucket_of_[i] < 0) {
-          gradient = gradient_type(*context_, P::extents);
-        } else {
-          auto const& home = buckets_[static_cast<std::size_t>(bucket_of_[i])].memory;
-          const shape<P::extents.rank> block =
-              local_box<mesh>(gradient_type::placements, P::extents, context_->coordinates()).extents();
-          gradient = gradient_type(*context_, P::extents, home.part(offsets[i], block));
-        }
-        parameters_[all].gradient = {gradient.local().data(), {{gradient.local().size()}}};
-        ++i;
-      }
-      ++all;
-    };
-    root_.visit("", gradients);
   }
 
-  void initialise(seed start) {
-    auto fill = [&]<class P>(std::string const& name, P, auto& value, auto&) {
-      const philox draw(start.value, stream_of(name));
-      const fans f = fans_of(P::extents);
-      constexpr int rank = P::extents.rank;
-      const box<rank> part = value.part();
-      const auto whole = strides_of<storage_order::row_major>(P::extents);
-      const auto local = strides_of<Context::backend::order>(value.local().extents());
-      const auto count = part.extents();
-      for (index i = 0; i < count.size(); ++i) {
-        index global = 0;
-        index at = 0;
-        index rest = i;
-        for (int d = rank - 1; d >= 0; --d) {
-          const index along = rest % count[d];
-          rest /= count[d];
-          global += (part[d].begin + along) * whole[static_cast<std::size_t>(d)];
-          at += along * local[static_cast<std::size_t>(d)];
-        }
-        value.local().data()[at] = static_cast<T>(P::init::value(draw, global, f));
+  void allocate_parameters(seed start) {
+    std::size_t next = 0;
+    auto one = [&]<class P>(std::string const& name, P, auto& value, auto& gradient) {
+      using value_type = std::remove_reference_t<decltype(value)>;
+      using gradient_type = std::remove_reference_t<decltype(gradient)>;
+      value = value_type(*context_, P::extents);
+      fill<typename P::init>(value, philox(start.value, stream_of(name)));
+      parameter_view<T> view{name,
+                             {value.local().data(), {{value.local().size()}}},
+                             {},
+                             {P::extents.extents.begin(), P::extents.extents.end()},
+                             P::trainable,
+                             value.placements.axes_of(placement_kind::shard) != 0};
+      if constexpr (P::trainable) {
+        const int b = bucket_of_[next];
+        if (b < 0)
+          gradient = gradient_type(*context_, P::extents);
+        else
+          gradient = gradient_type(*context_, P::extents,
+                                   buckets_[static_cast<std::size_t>(b)].memory.part(offsets_[next], value.local().extents()));
+        view.gradient = {gradient.local().data(), {{gradient.local().size()}}};
+        ++next;
       }
+      parameters_.push_back(std::move(view));
     };
-    root_.visit("", fill);
+    std::string path;
+    root_.visit(path, one);
+  }
+
+  /// Each element by its index in the whole, in logical row-major order.
+  template <class Init, class Value>
+  static void fill(Value& value, philox const& draw) {
+    constexpr int rank = Value::rank;
+    const box<rank> part = value.part();
+    const fans f = fans_of(value.extents());
+    const auto whole = strides_of<storage_order::row_major>(value.extents());
+    const auto local = strides_of<Context::backend::order>(value.local().extents());
+    const auto count = part.extents();
+    for (index i = 0; i < count.size(); ++i) {
+      index global = 0;
+      index at = 0;
+      index rest = i;
+      for (int d = rank - 1; d >= 0; --d) {
+        const index along = rest % count[d];
+        rest /= count[d];
+        global += (part[d].begin + along) * whole[static_cast<std::size_t>(d)];
+        at += along * local[static_cast<std::size_t>(d)];
+      }
+      value.local().data()[at] = static_cast<T>(Init::value(draw, global, f));
+    }
   }
 
   Context* context_;
   node_of<bound, T, Context> root_;
   std::vector<parameter_view<T>> parameters_;
   std::vector<bucket> buckets_;
-  std::vector<int> bucket_of_;
+  std::vector<int> bucket_of_;   // by trainable parameter, -1 for none
+  std::vector<index> offsets_;   // by trainable parameter, in its bucket
   std::vector<int> bucket_sizes_;
   std::vector<int> pending_;
 };

@@ -9,32 +9,49 @@ namespace tessera::detail::eigen_kernels {
 // Statistics are kept in double, whatever the data are: in float a mean of 1e4 with a deviation of 1e-2 is lost. A
 // kernel that needs the mean in T takes it as two numbers, T(mean) and the rest.
 
-/// (count, mean, sum of squared deviations) per channel, in one pass over values shifted by the first row.
+/// (count, mean, sum of squared deviations) per channel, in one pass.
+///
+/// Some rows at a time are summed as differences from the mean of the first few of them, so that nothing large cancels
+/// in T; in double the sums are moved to differences from the first row of all.
 template <class T>
 void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace& scratch) {
   const index rows = x.extents[0];
   const index columns = x.extents[1];
-  if (rows == 0) {
+  if (x.empty()) {
     std::fill(moments.begin(), moments.end(), 0.0);
     return;
   }
   const wide_rows wide(rows, columns);
-  double* shift = scratch.get<double>(0, wide.width);
-  repeat_columns(columns, wide, shift, [&](index c) { return static_cast<double>(x.data[c]); });
+  double* origin = scratch.get<double>(0, wide.width);
+  repeat_columns(columns, wide, origin, [&](index c) { return static_cast<double>(x.data[c]); });
+  T* near = scratch.get<T>(1, wide.width);
   double* sums = scratch.get<double>(2, 2 * columns);
-  sum_columns<2, double>(
+  sum_columns<T, 2>(
       rows, columns, scratch,
-      [from = x.data, shift](index at, index j, double* sum) {
-        const double d = static_cast<double>(from[at]) - shift[j];
+      [&, from = x.data](index first) {
+        const index few = std::min<index>(8, rows - first / columns);
+        auto mean = array(near, columns);
+        mean = array(from + first, columns);
+        for (index r = 1; r < few; ++r) mean += array(from + first + r * columns, columns);
+        mean /= static_cast<T>(few);
+        repeat_columns(columns, wide, near, [near](index c) { return near[c]; });
+      },
+      [from = x.data, near](index at, index j, T* sum) {
+        const T d = from[at] - near[j];
         sum[0] += d;
         sum[1] += d * d;
+      },
+      [near, origin](index j, double count, double const* partial, double* total) {
+        const double moved = static_cast<double>(near[j]) - origin[j];
+        total[0] += partial[0] + count * moved;
+        total[1] += partial[1] + moved * (2 * partial[0] + count * moved);
       },
       sums);
   const auto n = static_cast<double>(rows);
   for (index c = 0; c < columns; ++c) {
     const double mean = sums[c] / n;
     moments.data[3 * c] = n;
-    moments.data[3 * c + 1] = shift[c] + mean;
+    moments.data[3 * c + 1] = origin[c] + mean;
     moments.data[3 * c + 2] = std::max(0.0, sums[columns + c] - mean * sums[c]);
   }
 }
@@ -111,7 +128,7 @@ void batch_norm_backward_sums(operand<T, 2> x, operand<T, 2> dy, block<double co
   repeat_columns(columns, wide, high, [&](index c) { return static_cast<T>(mean.data[c]); });
   repeat_columns(columns, wide, low, [&](index c) { return remainder_of<T>(mean.data[c]); });
   double* total = scratch.get<double>(2, 2 * columns);
-  sum_columns<2, T>(
+  sum_columns<T, 2>(
       x.extents[0], columns, scratch,
       [value = x.data, gradient = dy.data, high, low](index at, index j, T* sum) {
         sum[0] += gradient[at];

@@ -30,39 +30,64 @@ void for_wide_rows(index rows, index columns, wide_rows wide, Call with) {
   if (rest > 0) with(wide.count * wide.width, rest);
 }
 
-/// Sums `terms(offset, column)` down the columns of a matrix into `sums`, `Terms` sums at once.
+/// Wide rows that are summed in T before the sums go to double.
+inline constexpr index rows_summed_together = 32;
+
+/// `Terms` sums down the columns of a matrix, all rows of `sums` [Terms, columns].
 ///
-/// `add(offset, j, partial)` adds the element at `offset + j`, which lies in repeated column j, to `partial`.
-/// Partial sums of four wide rows are formed in `Inner`, everything else in double.
-template <int Terms, class Inner, class Add>
-void sum_columns(index rows, index columns, workspace& scratch, Add add, double* sums) {
+/// `start(offset)` is called before the wide rows that begin at `offset` are walked; `add(offset, j, partial)` adds the
+/// element at `offset`, in column j of the wide row, to its `Terms` partial sums; `fold(j, rows, partial, total)` adds
+/// these of some rows to the totals. Rows are walked one after the other: several at once are twice as slow from
+/// memory.
+template <class T, int Terms, class Start, class Add, class Fold>
+void sum_columns(index rows, index columns, workspace& scratch, Start start, Add add, Fold fold, double* sums) {
   const wide_rows wide(rows, columns);
-  double* __restrict total = scratch.get<double>(3, Terms * wide.width);
-  std::fill_n(total, Terms * wide.width, 0.0);
-  index r = 0;
-  for (; r + 4 <= wide.count; r += 4) {
-    for (index j = 0; j < wide.width; ++j) {
-      Inner partial[Terms] = {};
-      for (int four = 0; four < 4; ++four) add((r + four) * wide.width + j, j, partial);
-      for (int t = 0; t < Terms; ++t) total[t * wide.width + j] += static_cast<double>(partial[t]);
+  const index w = wide.width;
+  double* __restrict total = scratch.get<double>(3, 2 * Terms * w);
+  T* __restrict partial = reinterpret_cast<T*>(total + Terms * w);
+  std::fill_n(total, Terms * w, 0.0);
+  const auto add_rows = [&](index first, index count, index size) {
+    start(first);
+    std::fill_n(partial, Terms * w, T{0});
+    for (index r = 0; r < count; ++r) {
+      for (index j = 0; j < size; ++j) {
+        T element[Terms];
+        for (int t = 0; t < Terms; ++t) element[t] = partial[t * w + j];
+        add(first + r * w + j, j, element);
+        for (int t = 0; t < Terms; ++t) partial[t * w + j] = element[t];
+      }
     }
-  }
-  const auto add_row = [&](index offset, index size) {
     for (index j = 0; j < size; ++j) {
-      Inner partial[Terms] = {};
-      add(offset + j, j, partial);
-      for (int t = 0; t < Terms; ++t) total[t * wide.width + j] += static_cast<double>(partial[t]);
+      double element[Terms];
+      for (int t = 0; t < Terms; ++t) element[t] = static_cast<double>(partial[t * w + j]);
+      double of_column[Terms];
+      for (int t = 0; t < Terms; ++t) of_column[t] = total[t * w + j];
+      fold(j, static_cast<double>(count), element, of_column);
+      for (int t = 0; t < Terms; ++t) total[t * w + j] = of_column[t];
     }
   };
-  for (; r < wide.count; ++r) add_row(r * wide.width, wide.width);
-  add_row(wide.count * wide.width, rows * columns - wide.count * wide.width);
+  for (index r = 0; r < wide.count; r += rows_summed_together)
+    add_rows(r * w, std::min(rows_summed_together, wide.count - r), w);
+  const index rest = rows * columns - wide.count * w;
+  if (rest > 0) add_rows(wide.count * w, 1, rest);
   for (int t = 0; t < Terms; ++t) {
     for (index c = 0; c < columns; ++c) {
       double sum = 0;
-      for (index k = 0; k < wide.repeat; ++k) sum += total[t * wide.width + k * columns + c];
+      for (index k = c; k < w; k += columns) sum += total[t * w + k];
       sums[t * columns + c] = sum;
     }
   }
+}
+
+/// The same for plain sums.
+template <class T, int Terms, class Add>
+void sum_columns(index rows, index columns, workspace& scratch, Add add, double* sums) {
+  sum_columns<T, Terms>(
+      rows, columns, scratch, [](index) {}, add,
+      [](index, double, double const* partial, double* total) {
+        for (int t = 0; t < Terms; ++t) total[t] += partial[t];
+      },
+      sums);
 }
 
 /// Fills `table` with `wide.repeat` copies of `of(column)`.
@@ -87,7 +112,7 @@ void sum_rows(operand<T, 2> dy, block<T, 1> out, workspace& scratch) {
   const index columns = dy.extents[1];
   double* sums = scratch.get<double>(2, columns);
   T const* from = dy.data;
-  sum_columns<1, T>(
+  sum_columns<T, 1>(
       dy.extents[0], columns, scratch, [from](index at, index, T* sum) { sum[0] += from[at]; }, sums);
   for (index c = 0; c < columns; ++c) out.data[c] = static_cast<T>(sums[c]);
 }

@@ -51,7 +51,7 @@ class workspace {
     buffer& b = slots_[static_cast<std::size_t>(slot)];
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
     if (b.bytes < bytes) {
-      b.owner.reset();
+      b.owner = {};
       b.owner = host_memory::allocate(bytes);
       b.bytes = bytes;
     }
@@ -60,7 +60,7 @@ class workspace {
 
  private:
   struct buffer {
-    std::shared_ptr<void> owner;
+    memory_handle owner;
     std::size_t bytes = 0;
   };
   std::array<buffer, 4> slots_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace tessera::detail::eigen_kernels {
 
@@ -31,31 +32,47 @@ void for_windows(shape<4> const& input, shape<4> const& output, pool2d_geometry 
         with(n, pixel, window_at(h, 0, input[2], g), window_at(w, 1, input[3], g));
 }
 
-/// Largest value and its place h * W + w in the image of each window; -1 where a window meets padding only.
+// The inner loops are functions of their own so that `__restrict` holds and they become vector code.
+
+/// Takes the larger values and their place. A NaN is larger than any number; of equal values, and of NaNs, the first
+/// stays.
+template <class T>
+void take_larger(T const* __restrict values, std::int32_t place, index channels, T* __restrict best,
+                 std::int32_t* __restrict where) {
+  for (index c = 0; c < channels; ++c) {
+    const bool larger = !(values[c] <= best[c]) & (best[c] == best[c]);
+    best[c] = larger ? values[c] : best[c];
+    where[c] = larger ? place : where[c];
+  }
+}
+
+/// Adds the gradients that belong to a place.
+template <class T>
+void add_where(T const* __restrict gradient, std::int32_t const* __restrict where, std::int32_t place, index channels,
+               T* __restrict sum) {
+  for (index c = 0; c < channels; ++c) sum[c] += where[c] == place ? gradient[c] : T{0};
+}
+
+/// A window that meets padding only gives minus infinity and the place -1.
 template <class T>
 void max_pool2d_forward(operand<T, 4> x, block<T, 4> y, block<std::int32_t, 4> argmax, pool2d_geometry const& g) {
   const index channels = x.extents[1];
   const index width = x.extents[3];
   const index image = channels * x.extents[2] * width;
   for_windows(x.extents, y.extents, g, [&](index n, index pixel, window_side rows, window_side columns) {
-    T* __restrict best = y.data + pixel * channels;
-    std::int32_t* __restrict where = argmax.data + pixel * channels;
+    T* best = y.data + pixel * channels;
+    std::int32_t* where = argmax.data + pixel * channels;
     bool first = true;
     for (index h = rows.first; h < rows.end; h += g.dilation[0]) {
       for (index w = columns.first; w < columns.end; w += g.dilation[1]) {
-        T const* __restrict value = x.data + n * image + (h * width + w) * channels;
+        T const* values = x.data + n * image + (h * width + w) * channels;
         const auto place = static_cast<std::int32_t>(h * width + w);
         if (first) {
-          first = false;
-          std::copy_n(value, channels, best);
+          std::copy_n(values, channels, best);
           std::fill_n(where, channels, place);
-          continue;
-        }
-        for (index c = 0; c < channels; ++c) {
-          // A NaN is larger than any number; the first one stays.
-          const bool larger = !(value[c] <= best[c]) & (best[c] == best[c]);
-          best[c] = larger ? value[c] : best[c];
-          where[c] = larger ? place : where[c];
+          first = false;
+        } else {
+          take_larger(values, place, channels, best, where);
         }
       }
     }
@@ -74,16 +91,11 @@ void max_pool2d_backward(operand<T, 4> dy, block<std::int32_t const, 4> argmax, 
   const index image = channels * dx.extents[2] * width;
   std::fill(dx.begin(), dx.end(), T{0});
   for_windows(dx.extents, dy.extents, g, [&](index n, index pixel, window_side rows, window_side columns) {
-    T const* __restrict gradient = dy.data + pixel * channels;
-    std::int32_t const* __restrict where = argmax.data + pixel * channels;
-    // Every position of the window is compared: vector code, where following the indices would be scalar.
-    for (index h = rows.first; h < rows.end; h += g.dilation[0]) {
-      for (index w = columns.first; w < columns.end; w += g.dilation[1]) {
-        T* __restrict sum = dx.data + n * image + (h * width + w) * channels;
-        const auto place = static_cast<std::int32_t>(h * width + w);
-        for (index c = 0; c < channels; ++c) sum[c] += where[c] == place ? gradient[c] : T{0};
-      }
-    }
+    // Every position of the window is compared: vector code, where following the places would be scalar.
+    for (index h = rows.first; h < rows.end; h += g.dilation[0])
+      for (index w = columns.first; w < columns.end; w += g.dilation[1])
+        add_where(dy.data + pixel * channels, argmax.data + pixel * channels, static_cast<std::int32_t>(h * width + w),
+                  channels, dx.data + n * image + (h * width + w) * channels);
   });
 }
 
@@ -142,7 +154,7 @@ void global_avg_pool_forward(operand<T, 4> x, block<T, 4> y, index count, worksp
   double* sums = scratch.get<double>(2, channels);
   for (index n = 0; n < x.extents[0]; ++n) {
     T const* from = x.data + n * pixels * channels;
-    sum_columns<1, T>(
+    sum_columns<T, 1>(
         pixels, channels, scratch, [from](index at, index, T* sum) { sum[0] += from[at]; }, sums);
     for (index c = 0; c < channels; ++c)
       y.data[n * channels + c] = static_cast<T>(sums[c] / static_cast<double>(count));
