@@ -169,17 +169,33 @@ std::string difference(array const& reference, double rtol, std::vector<index> c
   return wrong == 0 ? "" : first + " (" + std::to_string(wrong) + " of " + std::to_string(values.size()) + " differ)";
 }
 
+std::string to_string(run_description const& how) {
+  const std::string type = how.type;
+  if (how.devices == 1) return type + ", one rank";
+  return type + ", " + std::to_string(how.devices) + " ranks, axes cut '" + how.cuts + "'";
+}
+
 void trial::expect(std::string const& name, std::vector<index> const& extents, std::vector<double> const& values) {
   compared_.insert(name);
   const std::string apart = difference((*case_)[name], case_->rtol, extents, values);
-  CHECK_MESSAGE(apart.empty(), case_->name << " (" << how_ << "): " << name << ": " << apart);
+  CHECK_MESSAGE(apart.empty(), case_->name << " (" << to_string(how_) << "): " << name << ": " << apart);
 }
 
 void trial::finish() const {
   if (rejected_) return;
   for (auto const& [name, a] : case_->arrays)
     if (a.role == "output" || a.role == "grad")
-      CHECK_MESSAGE(compared_.count(name) == 1, case_->name << " (" << how_ << "): nothing was compared with " << name);
+      CHECK_MESSAGE(compared_.count(name) == 1, case_->name << " (" << to_string(how_) << "): nothing was compared with " << name);
+}
+
+void attempt(test_case const& what, run_description how, std::function<void(trial&)> const& go) {
+  trial t(what, how);
+  if (what.must_fail) {
+    CHECK_THROWS_AS_MESSAGE(go(t), tessera::error, what.name << " (" << to_string(how) << ")");
+  } else {
+    go(t);
+    t.finish();
+  }
 }
 
 built::built(std::string const& op) { registry().insert(op); }

@@ -2,6 +2,7 @@
 
 #include <tessera/core/shape.hpp>
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -63,11 +64,18 @@ std::vector<folder> const& folders();
 std::string difference(array const& reference, double rtol, std::vector<index> const& extents,
                        std::vector<double> const& values);
 
+/// How a case is run, for messages.
+struct run_description {
+  char const* type;
+  int devices;
+  char const* cuts;
+};
+std::string to_string(run_description const& how);
+
 /// One run of a case: compares arrays as they are computed, and sees to it that none is forgotten.
 class trial {
  public:
-  /// `how` is for messages: the element type and the cuts.
-  trial(test_case const& what, std::string how) : case_(&what), how_(std::move(how)) {}
+  trial(test_case const& what, run_description how) : case_(&what), how_(how) {}
 
   test_case const& what() const { return *case_; }
   bool has(std::string const& name) const { return case_->has(name); }
@@ -78,14 +86,16 @@ class trial {
   void reject() { rejected_ = true; }
   /// Checks that every output and gradient of the case was compared.
   void finish() const;
-  std::string const& how() const { return how_; }
 
  private:
   test_case const* case_;
-  std::string how_;
+  run_description how_;
   std::set<std::string> compared_;
   bool rejected_ = false;
 };
+
+/// Runs a case once; checks that it throws `tessera::error` where it must, and else that everything is compared.
+void attempt(test_case const& what, run_description how, std::function<void(trial&)> const& go);
 
 /// Notes that an operator has a test, so that the report of what is not built yet leaves it out.
 struct built {

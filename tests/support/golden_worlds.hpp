@@ -6,7 +6,6 @@
 #include <tessera/core/error.hpp>
 #include <tessera/redistribute/to.hpp>
 
-#include <map>
 #include <optional>
 #include <type_traits>
 
@@ -158,17 +157,10 @@ namespace detail {
 /// One run, with one element type on one mesh with one cut.
 template <class Op, class T, class Cuts, class Team>
 void run_once(Team& team, test_case const& c) {
-  trial t(c, std::string(std::is_same_v<T, float> ? "float" : "double") + ", mesh of " +
-                 std::to_string(Cuts::mesh::devices) + " cut by '" + Cuts::by + "'");
   if constexpr (requires { Op::template applies<Cuts>(c); })
     if (!Op::template applies<Cuts>(c)) return;
-  const auto go = [&] { Op::template run<T, Cuts>(team, t); };
-  if (c.must_fail) {
-    CHECK_THROWS_AS_MESSAGE(go(), tessera::error, c.name << " (" << t.how() << ")");
-  } else {
-    go();
-    t.finish();
-  }
+  attempt(c, {std::is_same_v<T, float> ? "float" : "double", Cuts::mesh::devices, Cuts::by},
+          [&](trial& t) { Op::template run<T, Cuts>(team, t); });
 }
 
 template <class Op, class T, char Letter, char... Others>

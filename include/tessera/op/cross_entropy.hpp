@@ -39,7 +39,7 @@ namespace op {
 /// N. Higham, "Accurately computing the log-sum-exp and softmax functions", 2021).
 ///
 /// Splits: batch, classes (never a gather of logits). Collectives of construction: where classes are cut, one all_reduce
-/// of the row maxima and one of the row sums; where the batch is cut, one all_reduce of two doubles. Of `backward`: none.
+/// of the row maxima and one of the row sums; where the batch is cut, one all_reduce of three doubles. Of `backward`: none.
 template <sharded_tensor Logits>
 class cross_entropy {
   static_assert(Logits::rank == 2, "tessera: cross_entropy takes logits [rows, classes]; flatten other inputs first");
@@ -47,7 +47,8 @@ class cross_entropy {
   using context_type = typename Logits::context_type;
   using mesh = typename Logits::mesh;
   using memory = typename context_type::backend::memory;
-  using rows_type = result_of<detail::cross_entropy_op, 1, Logits>;
+  // Each rank has the whole loss of its rows, also where the classes are cut.
+  using rows_type = relaid<Logits, 1, dual(result_of<detail::cross_entropy_op, 1, Logits>::placements)>;
   static constexpr axis_set batch_axes = Logits::placements.shard_axes(0);
   static constexpr axis_set class_axes = Logits::placements.shard_axes(1);
 
@@ -56,12 +57,15 @@ class cross_entropy {
   cross_entropy(Logits const& logits, std::span<std::int64_t const> labels, cross_entropy_options const& options = {})
       : cross_entropy(logits, options) {
     labels_.assign(labels.begin(), labels.end());
-    check_labels();
+    if (static_cast<index>(labels_.size()) != rows_)
+      throw error(std::to_string(labels_.size()) + " labels for the " + std::to_string(rows_) + " rows of this rank",
+                  "one label a row", "cut the labels like the rows of the logits");
+    const index bad = kernels().first_bad_label(label_block(), part_.classes, part_.ignore_index);
     sums_ = tensor<T, 2, memory>(shape<2>{{part_.sums(), rows_}});
     reduce_maxima();
     kernels().cross_entropy_sums(logits_.read(), label_block(), maxima_.read(), part_, sums_.view());
     reduce_sums();
-    finish(kernels().template cross_entropy_loss<T>(sums_.read(), label_block(), part_, row_loss_.write()));
+    finish(kernels().template cross_entropy_loss<T>(sums_.read(), label_block(), part_, row_loss_.write()), bad);
   }
 
   /// Targets are probabilities, cut like the logits.
@@ -76,7 +80,7 @@ class cross_entropy {
     reduce_maxima();
     kernels().cross_entropy_probability_sums(logits_.read(), targets.read(), maxima_.read(), part_, sums_.view());
     reduce_sums();
-    finish(kernels().template cross_entropy_probability_loss<T>(sums_.read(), row_loss_.write()));
+    finish(kernels().template cross_entropy_probability_loss<T>(sums_.read(), row_loss_.write()), -1);
   }
 
   /// The loss over the whole batch, the same on all ranks (0 with `loss_reduction::none`).
@@ -128,15 +132,11 @@ class cross_entropy {
   auto& kernels() const { return logits_.where().kernels(); }
   block<std::int64_t const, 1> label_block() const { return {labels_.data(), {{static_cast<index>(labels_.size())}}}; }
 
-  void check_labels() const {
-    if (static_cast<index>(labels_.size()) != rows_)
-      throw error(std::to_string(labels_.size()) + " labels for the " + std::to_string(rows_) + " rows of this rank",
-                  "one label a row", "cut the labels like the rows of the logits");
-    const index bad = kernels().first_bad_label(label_block(), part_.classes, part_.ignore_index);
-    if (bad < 0) return;
+  [[noreturn]] void refuse_label(index bad) const {
     const interval rows = logits_.part()[0];
-    throw error("label " + std::to_string(labels_[static_cast<std::size_t>(bad)]) + " in row " +
-                    std::to_string(rows.begin + bad) + " of the batch",
+    throw error(bad < 0 ? "a label in rows of the batch that another rank holds"
+                        : "label " + std::to_string(labels_[static_cast<std::size_t>(bad)]) + " in row " +
+                              std::to_string(rows.begin + bad) + " of the batch",
                 "0 to " + std::to_string(part_.classes - 1) + ", or " + std::to_string(part_.ignore_index) +
                     " to ignore the row",
                 "mend the data, or give the model as many outputs as there are classes");
@@ -153,12 +153,15 @@ class cross_entropy {
     if (mesh::group_size(class_axes) > 1)
       logits_.where().group(class_axes).all_reduce(sums_.data(), sums_.size(), reduction::sum);
   }
-  void finish(cross_entropy_totals totals) {
+  /// Sums over the batch; `bad` is this rank's first row with a label that is none, or -1. Ranks whose own labels are
+  /// good learn of bad ones here, so that all throw and none waits for another.
+  void finish(cross_entropy_totals totals, index bad) {
+    double all[3] = {totals.loss, totals.weight, bad < 0 ? 0.0 : 1.0};
+    if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(all, 3, reduction::sum);
+    if (all[2] > 0) refuse_label(bad);
     if (reduce_ == loss_reduction::none) return;
-    double both[2] = {totals.loss, totals.weight};
-    if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(both, 2, reduction::sum);
-    divisor_ = both[1];
-    loss_ = reduce_ == loss_reduction::mean ? both[0] / both[1] : both[0];
+    divisor_ = all[1];
+    loss_ = reduce_ == loss_reduction::mean ? all[0] / all[1] : all[0];
   }
 
   Logits gradient(double scale, block<T const, 1> row_scale) const {

@@ -58,7 +58,7 @@ template <int Dim, sharded_tensor X>
 constexpr int wrapped = Dim < 0 ? X::rank + Dim : Dim;
 
 template <sharded_tensor X>
-using softmax_result = result_of<elementwise_op<X::rank, 1, linearity::none>, X::rank, X>;
+using softmax_result = tessera::result_of<elementwise_op<X::rank, 1, linearity::none>, X::rank, X>;
 
 }  // namespace detail
 
@@ -85,7 +85,7 @@ auto softmax_backward(Y const& y, Dy const& dy) {
   const auto value = detail::around<dim>(y.read());
   const auto upstream = detail::around<dim>(dy.read());
   tensor<typename Y::value_type, 2, typename Y::context_type::backend::memory> dot(
-      {{value.extents[0], value.extents[2]}});
+      shape<2>{{value.extents[0], value.extents[2]}});
   y.where().kernels().row_dot(value, upstream, dot.view());
   detail::sum_over_ranks<dim>(y, dot);
   y.where().kernels().softmax_backward_finish(value, upstream, dot.read(), detail::around<dim>(dx.write()));
@@ -111,7 +111,7 @@ auto log_softmax_backward(Y const& y, Dy const& dy) {
   const auto value = detail::around<dim>(y.read());
   const auto upstream = detail::around<dim>(dy.read());
   tensor<typename Y::value_type, 2, typename Y::context_type::backend::memory> sum(
-      {{value.extents[0], value.extents[2]}});
+      shape<2>{{value.extents[0], value.extents[2]}});
   y.where().kernels().row_sum(upstream, sum.view());
   detail::sum_over_ranks<dim>(y, sum);
   y.where().kernels().log_softmax_backward_finish(value, upstream, sum.read(), detail::around<dim>(dx.write()));

@@ -5,6 +5,7 @@
 namespace {
 
 using namespace tessera;
+using tessera::index;
 
 struct batch_norm_case {
   template <class T, class Cuts, class Team>
@@ -15,7 +16,7 @@ struct batch_norm_case {
     const auto x = golden::put<T, 4, typename Cuts::template of<'n', 'c', 'h', 'w'>>(team, t["x"]);
     const auto vector_or = [&](char const* name, T otherwise) {
       if (t.has(name)) return golden::put<T, 1, channels>(team, t[name]);
-      return distribute<channels>(team, tensor<T, 1>({{x.extent(1)}}, otherwise));
+      return distribute<channels>(team, tensor<T, 1>(shape<1>{{x.extent(1)}}, otherwise));
     };
     auto mean = vector_or("running_mean_in", 0);
     auto variance = vector_or("running_var_in", 1);

@@ -5,6 +5,7 @@
 namespace {
 
 using namespace tessera;
+using tessera::index;
 
 /// Merges dimensions `Start` to `End` of a tensor whose dimensions have the letters `Dims`.
 template <int Start, int End, char... Dims>

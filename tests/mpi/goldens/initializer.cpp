@@ -5,6 +5,7 @@
 namespace {
 
 using namespace tessera;
+using tessera::index;
 
 /// Draws the values of a weight in C order and compares their bound and moments.
 template <initializer Init, int Rank>

@@ -7,6 +7,7 @@
 namespace {
 
 using namespace tessera;
+using tessera::index;
 
 /// relu(x + bn(conv(relu(bn(conv(x)))))), written in operators because the channels of a layer are static.
 ///
@@ -69,8 +70,8 @@ struct residual_block_case {
       auto d_beta = gamma;
       auto d_gamma = gamma;
       const index channels = gamma.local().size();
-      d_beta.local() = tensor<T, 1>({{channels}});
-      d_gamma.local() = tensor<T, 1>({{channels}});
+      d_beta.local() = tensor<T, 1>(shape<1>{{channels}});
+      d_gamma.local() = tensor<T, 1>(shape<1>{{channels}});
       std::copy_n(sums.data(), channels, d_beta.write().data);
       std::copy_n(sums.data() + channels, channels, d_gamma.write().data);
       golden::expect(t, "grad_bn" + number + "_bias", d_beta);

@@ -3,7 +3,9 @@
 namespace tessera::test {
 
 TEST_CASE_TEMPLATE("a bias is added to every row, and its gradient sums the rows", T, float, double) {
-  for (auto [rows, columns] : {std::array<index, 2>{1, 1}, {37, 3}, {1000, 16}, {5, 200}, {0, 4}, {4, 0}, {131, 128}}) {
+  for (auto const& extents : {std::array<index, 2>{1, 1}, {37, 3}, {1000, 16}, {5, 200}, {0, 4}, {4, 0}, {131, 128}}) {
+    const index rows = extents[0];
+    const index columns = extents[1];
     CAPTURE(rows);
     CAPTURE(columns);
     auto y = random_values<T>(shape<2>{rows, columns}, 1);

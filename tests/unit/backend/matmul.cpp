@@ -3,8 +3,11 @@
 namespace tessera::test {
 
 TEST_CASE_TEMPLATE("a matrix product equals the sum of products, whichever operand is transposed", T, float, double) {
-  for (auto [m, n, k] :
+  for (auto const& extents :
        {std::array<index, 3>{7, 5, 9}, {1, 33, 17}, {40, 1, 31}, {64, 48, 80}, {0, 3, 4}, {3, 0, 4}, {3, 4, 0}}) {
+    const index m = extents[0];
+    const index n = extents[1];
+    const index k = extents[2];
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         for (const bool accumulate : {false, true}) {

@@ -39,8 +39,9 @@ inline constexpr index rows_summed_together = 32;
 /// element at `offset`, in column j of the wide row, to its `Terms` partial sums; `fold(j, rows, partial, total)` adds
 /// these of some rows to the totals. Rows are walked one after the other: several at once are twice as slow from
 /// memory.
-template <class T, int Terms, class Start, class Add, class Fold>
+template <class T, index Terms, class Start, class Add, class Fold>
 void sum_columns(index rows, index columns, workspace& scratch, Start start, Add add, Fold fold, double* sums) {
+  constexpr auto terms = static_cast<std::size_t>(Terms);
   const wide_rows wide(rows, columns);
   const index w = wide.width;
   double* __restrict total = scratch.get<double>(3, 2 * Terms * w);
@@ -51,26 +52,26 @@ void sum_columns(index rows, index columns, workspace& scratch, Start start, Add
     std::fill_n(partial, Terms * w, T{0});
     for (index r = 0; r < count; ++r) {
       for (index j = 0; j < size; ++j) {
-        T element[Terms];
-        for (int t = 0; t < Terms; ++t) element[t] = partial[t * w + j];
+        T element[terms];
+        for (index t = 0; t < Terms; ++t) element[t] = partial[t * w + j];
         add(first + r * w + j, j, element);
-        for (int t = 0; t < Terms; ++t) partial[t * w + j] = element[t];
+        for (index t = 0; t < Terms; ++t) partial[t * w + j] = element[t];
       }
     }
     for (index j = 0; j < size; ++j) {
-      double element[Terms];
-      for (int t = 0; t < Terms; ++t) element[t] = static_cast<double>(partial[t * w + j]);
-      double of_column[Terms];
-      for (int t = 0; t < Terms; ++t) of_column[t] = total[t * w + j];
+      double element[terms];
+      for (index t = 0; t < Terms; ++t) element[t] = static_cast<double>(partial[t * w + j]);
+      double of_column[terms];
+      for (index t = 0; t < Terms; ++t) of_column[t] = total[t * w + j];
       fold(j, static_cast<double>(count), element, of_column);
-      for (int t = 0; t < Terms; ++t) total[t * w + j] = of_column[t];
+      for (index t = 0; t < Terms; ++t) total[t * w + j] = of_column[t];
     }
   };
   for (index r = 0; r < wide.count; r += rows_summed_together)
     add_rows(r * w, std::min(rows_summed_together, wide.count - r), w);
   const index rest = rows * columns - wide.count * w;
   if (rest > 0) add_rows(wide.count * w, 1, rest);
-  for (int t = 0; t < Terms; ++t) {
+  for (index t = 0; t < Terms; ++t) {
     for (index c = 0; c < columns; ++c) {
       double sum = 0;
       for (index k = c; k < w; k += columns) sum += total[t * w + k];
@@ -80,12 +81,12 @@ void sum_columns(index rows, index columns, workspace& scratch, Start start, Add
 }
 
 /// The same for plain sums.
-template <class T, int Terms, class Add>
+template <class T, index Terms, class Add>
 void sum_columns(index rows, index columns, workspace& scratch, Add add, double* sums) {
   sum_columns<T, Terms>(
       rows, columns, scratch, [](index) {}, add,
       [](index, double, double const* partial, double* total) {
-        for (int t = 0; t < Terms; ++t) total[t] += partial[t];
+        for (index t = 0; t < Terms; ++t) total[t] += partial[t];
       },
       sums);
 }

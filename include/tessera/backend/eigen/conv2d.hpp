@@ -70,15 +70,15 @@ index images_together(frame const& f, shape<4> const& made) {
 }
 
 /// The spots of `group` images: rows h = begin[0] + step[0] * i of an image [extents] with `channels` channels,
-/// which read the frame from (i * stride[0] + at[0], ...).
-inline std::vector<spot> spots_of(index group, frame const& f, pair2d at, pair2d stride, pair2d extents, index channels,
+/// which read the frame from row i * stride[0] on; columns alike.
+inline std::vector<spot> spots_of(index group, frame const& f, pair2d stride, pair2d extents, index channels,
                                   pair2d begin, pair2d step) {
   std::vector<spot> spots;
   spots.reserve(static_cast<std::size_t>(group * extents[0] * extents[1]));
   for (index n = 0; n < group; ++n)
     for (index h = begin[0], i = 0; h < extents[0]; h += step[0], ++i)
       for (index w = begin[1], j = 0; w < extents[1]; w += step[1], ++j)
-        spots.push_back({n * f.size() + ((i * stride[0] + at[0]) * f.extents[1] + j * stride[1] + at[1]) * f.pitch,
+        spots.push_back({n * f.size() + (i * stride[0] * f.extents[1] + j * stride[1]) * f.pitch,
                          ((n * extents[0] + h) * extents[1] + w) * channels});
   return spots;
 }
@@ -103,7 +103,7 @@ walk forward_walk(shape<4> const& x, shape<4> const& y, conv2d_geometry const& g
     for (index kw = 0; kw < g.kernel[1]; kw += run)
       set.taps.push_back({(kh * g.dilation[0] * plan.source.extents[1] + kw * g.dilation[1]) * plan.source.pitch,
                           kh * g.kernel[1] + kw, run});
-  set.spots = spots_of(plan.group, plan.source, {0, 0}, g.stride, {y[2], y[3]}, y[1], {0, 0}, {1, 1});
+  set.spots = spots_of(plan.group, plan.source, g.stride, {y[2], y[3]}, y[1], {0, 0}, {1, 1});
   set.per_image = y[2] * y[3];
   plan.sets.push_back(std::move(set));
   return plan;
@@ -151,7 +151,7 @@ walk backward_walk(shape<4> const& dx, shape<4> const& dy, conv2d_geometry const
         for (hit const& b : hits[1][static_cast<std::size_t>(q)])
           set.taps.push_back(
               {((a.at + f.shift[0]) * f.extents[1] + b.at + f.shift[1]) * f.pitch, a.k * g.kernel[1] + b.k, 1});
-      set.spots = spots_of(plan.group, f, {0, 0}, {1, 1}, {dx[2], dx[3]}, dx[1], {p, q}, g.stride);
+      set.spots = spots_of(plan.group, f, {1, 1}, {dx[2], dx[3]}, dx[1], {p, q}, g.stride);
       set.per_image = static_cast<index>(set.spots.size()) / plan.group;
       plan.sets.push_back(std::move(set));
     }

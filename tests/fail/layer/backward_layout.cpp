@@ -1,0 +1,35 @@
+// expect: tessera: backward of this layer returns the input's gradient in another layout than its rules say; compare the two types
+#include "../world.hpp"
+
+#include <tessera/layer/node.hpp>
+#include <tessera/op/elementwise.hpp>
+
+/// Doubles its input: a layer whose backward gathers.
+struct doubled {
+  using words = split_words<>;
+  using parameters = parameter_list<>;
+  template <auto Extents>
+  static constexpr index_rules rules() {
+    return elementwise_rules(Extents.rank, 1);
+  }
+  template <auto Extents>
+  static constexpr auto output() {
+    return Extents;
+  }
+  template <class Env, class Saved, class X>
+  static auto forward(Env const&, Saved&, X const& x) {
+    return op::scale(x, 2);
+  }
+  template <class Env, class Saved, class Dy, class Gradients>
+  static auto backward(Env const&, Saved const&, Dy const& dy, Gradients&) {
+    return redistribute<replicated>(op::scale(dy, 2));
+  }
+};
+
+using bound = bind<doubled, world, flow<shape<2>{{dynamic, 8}}, placements_of<world, shard<1, tp>>>>;
+using node = node_of<bound, float, context_type>;
+using tensor_type = tensor_of<2, shard<1, tp>>;
+struct ignore {
+  void operator()(int, int) const {}
+};
+auto f(node& n, tensor_type const& dy, ignore& ready) { return n.backward<true>(dy, ready); }

@@ -1,0 +1,7 @@
+// expect: tessera: this operator is not linear, so it cannot take a partial value: reduce it first, as in x | tessera::to<tessera::replicated>
+// C11: every rank would add it once more.
+#include "../world.hpp"
+
+#include <tessera/op/elementwise.hpp>
+
+auto f(tensor_of<2, partial<tp>> const& x) { return x + 1.0f; }

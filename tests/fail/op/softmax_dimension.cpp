@@ -1,0 +1,6 @@
+// expect: tessera: softmax runs along a dimension that the tensor does not have; name one from 0 to its rank - 1, or from the end as -1
+#include "../world.hpp"
+
+#include <tessera/op/softmax.hpp>
+
+auto f(tensor_of<2> const& x) { return op::softmax<2>(x); }

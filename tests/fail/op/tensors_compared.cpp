@@ -1,0 +1,6 @@
+// expect: tessera: tensors are not compared element by element: a partial sum or a shard is only a part of the values; compare the blocks that tessera::gather gives
+#include "../world.hpp"
+
+#include <tessera/op/elementwise.hpp>
+
+bool f(tensor_of<2> const& a, tensor_of<2> const& b) { return a != b; }

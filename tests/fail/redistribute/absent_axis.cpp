@@ -1,0 +1,6 @@
+// expect: tessera: the mesh lacks this axis; add it to mesh<...> or name another axis
+#include "../world.hpp"
+
+#include <tessera/redistribute/to.hpp>
+
+auto scatter(tensor_of<2> const& x) { return x | to<shard<0, absent>>; }

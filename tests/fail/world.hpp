@@ -1,0 +1,33 @@
+#pragma once
+
+#include <tessera/comm/serial.hpp>
+#include <tessera/core/sharded.hpp>
+
+#include <string_view>
+
+/// What these programs share: a mesh, and tensors on a context that only the compiler sees.
+using namespace tessera;
+
+struct dp : axis<2> {};
+struct tp : axis<4> {};
+struct absent : axis<2> {};  // no axis of the mesh
+using world = tessera::mesh<dp, tp>;
+
+struct no_kernels {
+  using memory = host_memory;
+  static constexpr storage_order order = storage_order::channels_last;
+};
+
+template <class Mesh, class Backend = no_kernels>
+struct unbuilt_context {
+  using mesh = Mesh;
+  using communicator = serial_comm;
+  using backend = Backend;
+  decltype(Mesh::sizes) coordinates() const;
+  communicator& group(axis_set);
+  backend& kernels();
+};
+using context_type = unbuilt_context<world>;
+
+template <int Rank, class Layout = replicated>
+using tensor_of = sharded<float, Rank, Layout, context_type>;

@@ -1,0 +1,97 @@
+#include "support/worlds.hpp"
+
+#include <tessera/comm/recording.hpp>
+#include <tessera/layer/linear.hpp>
+#include <tessera/layer/softmax.hpp>
+#include <tessera/model/resnet.hpp>
+#include <tessera/plan/collectives.hpp>
+
+#include <tuple>
+
+// A run makes exactly the collectives that the type of the model lists, and no other.
+
+namespace {
+
+using namespace tessera;
+using tessera::index;
+
+template <int Size>
+struct data_axis : axis<Size> {};
+template <int Size>
+struct tensor_axis : axis<Size> {};
+
+using entry = std::tuple<int, int, int, index>;  // kind, group, operation, elements
+
+entry entry_of(collective kind, axis_set group, reduction op, index elements) {
+  return {static_cast<int>(kind), group, static_cast<int>(op), elements};
+}
+
+template <template <class, class> class Model, int Dp, int Tp, int Rank>
+void compare(shape<Rank> const& extents) {
+  if (worlds::size() != Dp * Tp) return;
+  CAPTURE(Dp);
+  CAPTURE(Tp);
+  using world = mesh<data_axis<Dp>, tensor_axis<Tp>>;
+  using model_type = Model<data_axis<Dp>, tensor_axis<Tp>>;
+  const recording<mpi_comm> all{mpi_comm{}};
+  team<world, recording<mpi_comm>> team{all};
+  auto net = team.template make<model_type>(seed{3});
+  using input_type = typename decltype(net)::input_type;
+  const auto x = distribute<typename input_type::layout_type>(team, worlds::values<float>(extents, 5));
+
+  auto& log = team.group(world::all);
+  log.clear();
+  const auto y = net.forward(x);
+  const std::size_t forward = log.calls().size();
+  net.backward(y);
+
+  constexpr collective_list<model_type, world> list;
+  std::vector<entry> found;
+  for (auto const& call : log.calls()) found.push_back(entry_of(call.kind, call.group, call.op, call.elements));
+  std::vector<entry> wanted;
+  for (int i = 0; i < list.size(); ++i)
+    wanted.push_back(
+        entry_of(list[i].kind, list[i].group, list[i].op, list.elements(i, extents[0], team.coordinates())));
+  CHECK(forward == static_cast<std::size_t>(list.count(phase::forward)));
+  CHECK(std::equal(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(forward), wanted.begin()));
+  // Buckets are reduced during backward, as soon as they are complete: the order differs from the list's there.
+  std::sort(found.begin(), found.end());
+  std::sort(wanted.begin(), wanted.end());
+  CHECK(found == wanted);
+}
+
+template <class Dp, class Tp>
+using mlp = parallel<chain<linear<12, 20, split_output<Tp>>, relu, linear<20, 9, split_input<Tp>>, softmax<>,
+                           linear<9, 7, split_output<Tp>>, log_softmax<>>,
+                     data_parallel<Dp>, fuse::at<2>>;
+
+// A gather, an exchange between dimensions, and a reduce-scatter.
+template <class Dp, class Tp>
+using relaid_mlp =
+    parallel<chain<linear<12, 20, split_output<Tp>>, relu, shard<0, Dp, Tp>, linear<20, 11>, relu,
+                   linear<11, 10, split_input<Tp>>, shard<1, Tp>, relu, linear<10, 3>>,
+             data_parallel<Dp>>;
+
+template <class Dp, class Tp>
+using resnet = parallel<model::resnet_small<10, Tp>, input<dynamic, 1, 12, 12>, data_parallel<Dp>>;
+
+template <template <class, class> class Model, int Rank>
+void compare_all(shape<Rank> const& extents) {
+  compare<Model, 1, 1>(extents);
+  compare<Model, 2, 1>(extents);
+  compare<Model, 1, 2>(extents);
+  compare<Model, 2, 2>(extents);
+  compare<Model, 1, 4>(extents);
+  compare<Model, 2, 4>(extents);
+}
+
+}  // namespace
+
+TEST_CASE("an MLP makes exactly the collectives that its type lists") {
+  compare_all<mlp>(shape<2>{{13, 12}});
+  compare_all<relaid_mlp>(shape<2>{{13, 12}});
+}
+
+TEST_CASE("the ResNet makes exactly the collectives that its type lists") {
+  compare_all<resnet>(shape<4>{{13, 1, 12, 12}});
+}
