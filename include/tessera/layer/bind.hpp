@@ -25,6 +25,22 @@ constexpr bool check_split() {
     return sizeof(generic_split_check<Known>) > 0;
 }
 
+template <class Layer, auto Extents>
+concept layer_like = requires {
+  typename Layer::words;
+  typename Layer::parameters;
+  { Layer::template rules<Extents>() } -> std::same_as<index_rules>;
+};
+
+/// Whether the rules have a letter for each dimension of the input, the parameters and the result.
+template <class... P>
+constexpr bool letters_fit(index_rules const& rules, int input, int output, parameter_list<P...> const*) {
+  int operand = 1;
+  bool fit = static_cast<int>(rules.operand(0).size()) == input && static_cast<int>(rules.result().size()) == output;
+  ((fit = fit && static_cast<int>(rules.operand(operand++).size()) == P::extents.rank), ...);
+  return fit && operand > 0;
+}
+
 }  // namespace detail
 
 /// A layer on a mesh with a given input: layouts of everything, and the collectives that follow. All static.
@@ -38,7 +54,18 @@ struct bound_layer {
   using input = Flow;
   using layout_value = placements<Mesh::axes>;
 
+  static_assert(detail::layer_like<Layer, Flow::extents>,
+                "tessera: this is no layer: it lacks the members `words`, `parameters` or `rules`; name a layer, or see "
+                "layer/bind.hpp for what a layer of your own needs");
   static constexpr index_rules rules = Layer::template rules<Flow::extents>();
+  static constexpr auto output_extents = Layer::template output<Flow::extents>();
+  using parameters = typename Layer::parameters;
+  static_assert(rules.operands() == 1 + parameters::count,
+                "tessera: the rules of this layer have another number of operands than the input and its parameters; "
+                "write one for each");
+  static_assert(detail::letters_fit(rules, Flow::rank, output_extents.rank, static_cast<parameters const*>(nullptr)),
+                "tessera: the rules of this layer give an operand another number of letters than it has dimensions; "
+                "write one letter for each");
   static constexpr auto named = detail::cuts_named_by<Mesh>(typename Layer::words{});
   static_assert(named.distinct,
                 "tessera: the split words of this layer use a mesh axis twice; an axis cuts one thing of a layer");
@@ -46,11 +73,10 @@ struct bound_layer {
   static_assert(detail::check_split<Layer, known>());
   static_assert(!known || detail::words_divide<Mesh>(rules, named),
                 "tessera: a split word cuts groups unevenly; choose a number of parts that divides the number of groups");
-  static constexpr resolved_layer<Mesh::axes> resolved = detail::resolve<Mesh>(rules, Flow::layout, named);
+  static constexpr resolved_layer<Mesh::axes> resolved =
+      known ? detail::resolve<Mesh>(rules, Flow::layout, named) : resolved_layer<Mesh::axes>{};
 
-  static constexpr auto output_extents = Layer::template output<Flow::extents>();
   using output = flow<output_extents, resolved.output>;
-  using parameters = typename Layer::parameters;
 
   /// Whether backward is linear in the gradient alone, so that a partial gradient may pass and be reduced later.
   static constexpr bool passes_partial = requires { requires Layer::gradient_is_linear; };

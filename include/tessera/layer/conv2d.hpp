@@ -16,12 +16,6 @@ constexpr conv2d_geometry conv2d_geometry_of(index groups) {
           {Window::dilation[0], Window::dilation[1]},
           groups};
 }
-/// Output extents of a window on static extents.
-template <class Geometry>
-constexpr shape<4> windowed_extents(Geometry const& g, shape<4> const& in, index channels) {
-  return {{in[0], channels, in[2] == dynamic ? dynamic : g.output_extent(0, in[2]),
-           in[3] == dynamic ? dynamic : g.output_extent(1, in[3])}};
-}
 }  // namespace detail
 
 /// 2-D convolution (cross-correlation, zero padding) of [N, In, H, W]; the weight is [Out, In / groups, kh, kw].
@@ -39,7 +33,8 @@ template <int In, int Out, class Window, class... Options>
 struct conv2d {
   static constexpr int group_count = detail::option_or_t<detail::is_groups, groups<1>, Options...>::value;
   static_assert(group_count > 0 && In % group_count == 0 && Out % group_count == 0,
-                "tessera: conv2d needs input and output channels that the number of groups divides");
+                "tessera: conv2d needs input and output channels that the number of groups divides; choose another number "
+                "of groups or of channels");
   static constexpr bool has_bias = !detail::has_option<no_bias, Options...>;
   static constexpr conv2d_geometry geometry = detail::conv2d_geometry_of<Window>(group_count);
   using words = split_words<Options...>;
@@ -72,7 +67,7 @@ struct conv2d {
     static_assert(Extents.rank == 4, "tessera: conv2d takes images [N, C, H, W]; put it before flatten");
     static_assert(Extents[1] == In || Extents[1] == dynamic,
                   "tessera: the input of conv2d does not have In channels; make In the channels of what comes before");
-    return detail::windowed_extents(geometry, Extents, Out);
+    return detail::windowed_extents<geometry, Extents, Out>();
   }
 
   template <class X>

@@ -30,7 +30,7 @@ struct linear {
 
   template <bool Known>
   struct split_check {
-    static_assert(Known, "tessera: linear has no such split; it has split_batch, split_rows, split_output and split_input");
+    static_assert(Known, "tessera: linear has no such split; it has split_batch, split_output and split_input");
   };
   static constexpr shape<2> input_extents{{dynamic, In}};
 

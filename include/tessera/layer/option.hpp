@@ -11,6 +11,9 @@ namespace tessera {
 /// A square window: kernel, stride, padding and dilation of convolutions and poolings.
 template <int Size, int Stride = 1, int Padding = 0, int Dilation = 1>
 struct window {
+  static_assert(Size > 0 && Stride > 0 && Padding >= 0 && Dilation > 0,
+                "tessera: a window has a positive size, stride and dilation, and a padding of 0 or more; correct its "
+                "numbers");
   static constexpr int kernel[2] = {Size, Size};
   static constexpr int stride[2] = {Stride, Stride};
   static constexpr int padding[2] = {Padding, Padding};
@@ -20,6 +23,10 @@ struct window {
 template <int KernelH, int KernelW, int StrideH = 1, int StrideW = 1, int PaddingH = 0, int PaddingW = 0,
           int DilationH = 1, int DilationW = 1>
 struct window2d {
+  static_assert(KernelH > 0 && KernelW > 0 && StrideH > 0 && StrideW > 0 && PaddingH >= 0 && PaddingW >= 0 &&
+                    DilationH > 0 && DilationW > 0,
+                "tessera: a window has a positive size, stride and dilation, and a padding of 0 or more; correct its "
+                "numbers");
   static constexpr int kernel[2] = {KernelH, KernelW};
   static constexpr int stride[2] = {StrideH, StrideW};
   static constexpr int padding[2] = {PaddingH, PaddingW};
@@ -60,6 +67,18 @@ struct ceil_mode {};
 struct exclude_padding {};
 
 namespace detail {
+
+/// Extents of a window's results, static like those of its input; `Channels` of them.
+template <auto Geometry, auto Extents, index Channels>
+constexpr shape<4> windowed_extents() {
+  constexpr auto along = [](int d) {
+    return Extents[2 + d] == dynamic ? dynamic : Geometry.output_extent(d, Extents[2 + d]);
+  };
+  static_assert(along(0) != 0 && along(1) != 0,
+                "tessera: the window is larger than the padded image; make the window smaller, or the image or its "
+                "padding larger");
+  return {{Extents[0], Channels, along(0), along(1)}};
+}
 
 template <class X>
 struct is_groups : std::false_type {};

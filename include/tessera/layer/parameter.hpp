@@ -15,6 +15,7 @@ namespace tessera {
 ///     };
 template <initializer Init, index... Extents>
 struct parameter {
+  static_assert(((Extents > 0) && ...), "tessera: a parameter has positive extents; correct the sizes of its layer");
   using init = Init;
   static constexpr shape<static_cast<int>(sizeof...(Extents))> extents{{Extents...}};
   static constexpr bool trainable = true;

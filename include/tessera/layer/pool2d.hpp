@@ -28,7 +28,9 @@ struct pool2d_layer {
   static constexpr bool gradient_is_linear = true;
   template <bool Known>
   struct split_check {
-    static_assert(Known, "tessera: this pooling has no such split; it has split_batch and split_channels, and a global one also split_height and split_width");
+    static_assert(Known,
+                  "tessera: this pooling has no such split; it has split_batch and split_channels, and a global one also "
+                  "split_height and split_width");
   };
   template <auto Extents>
   static constexpr index_rules rules() {
@@ -36,11 +38,10 @@ struct pool2d_layer {
   }
 };
 
-template <auto Extents>
-constexpr shape<4> pooled(pool2d_geometry const& g) {
+template <auto Geometry, auto Extents>
+constexpr shape<4> pooled() {
   static_assert(Extents.rank == 4, "tessera: poolings take images [N, C, H, W]; put them before flatten");
-  return {{Extents[0], Extents[1], Extents[2] == dynamic ? dynamic : g.output_extent(0, Extents[2]),
-           Extents[3] == dynamic ? dynamic : g.output_extent(1, Extents[3])}};
+  return windowed_extents<Geometry, Extents, Extents[1]>();
 }
 
 }  // namespace detail
@@ -53,7 +54,7 @@ struct max_pool2d : detail::pool2d_layer<Options...> {
   static constexpr pool2d_geometry geometry = detail::pool2d_geometry_of<Window, Options...>();
   template <auto Extents>
   static constexpr auto output() {
-    return detail::pooled<Extents>(geometry);
+    return detail::pooled<geometry, Extents>();
   }
   template <class X>
   struct saved {
@@ -85,7 +86,7 @@ struct avg_pool2d : detail::pool2d_layer<Options...> {
   static constexpr pool2d_geometry geometry = detail::pool2d_geometry_of<Window, Options...>();
   template <auto Extents>
   static constexpr auto output() {
-    return detail::pooled<Extents>(geometry);
+    return detail::pooled<geometry, Extents>();
   }
   template <class X>
   struct saved {

@@ -14,7 +14,7 @@ struct softmax_layer {
   using parameters = parameter_list<>;
 
   template <auto Extents>
-  static constexpr int dim = Dim < 0 ? Extents.rank + Dim : Dim;
+  static constexpr int dim = softmax_dim<Dim, Extents.rank>();
 
   template <auto Extents>
   static constexpr index_rules rules() {
@@ -22,6 +22,7 @@ struct softmax_layer {
   }
   template <auto Extents>
   static constexpr auto output() {
+    [[maybe_unused]] constexpr int along = dim<Extents>;  // does not compile where there is no such dimension
     return Extents;
   }
   template <auto Extents, class Mesh>

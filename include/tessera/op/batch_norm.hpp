@@ -19,6 +19,14 @@ struct batch_norm_op {
       {{'n', "batch", true, true}, {'c', "channels", true, true}, {'h', "height", true, true}, {'w', "width", true, true}}};
 };
 
+template <sharded_tensor X>
+constexpr void check_batch_norm_input() {
+  static_assert(X::rank == 4, "tessera: batch_norm takes images [N, C, H, W]; reshape the input first");
+  static_assert(X::placements.partial_axes() == 0,
+                "tessera: batch_norm is not linear, so it cannot take a partial value: reduce it first, as in "
+                "x | tessera::to<tessera::replicated>");
+}
+
 /// The axes over which the statistics of an image tensor are summed: those that cut anything but its channels.
 template <sharded_tensor X>
 constexpr axis_set statistics_axes() {
@@ -35,6 +43,8 @@ namespace op {
 /// two values a channel.
 template <sharded_tensor X, sharded_tensor R>
 auto batch_norm_statistics(X const& x, double momentum, double epsilon, R& running_mean, R& running_variance) {
+  detail::check_batch_norm_input<X>();
+  using result [[maybe_unused]] = result_of<detail::batch_norm_op, 4, X, R>;
   using memory = typename X::context_type::backend::memory;
   const index count = x.extent(0) * x.extent(2) * x.extent(3);
   if (count < 2)
@@ -67,6 +77,7 @@ auto batch_norm_running(double epsilon, R const& running_mean, R const& running_
 /// (x - mean) * inv_std * gamma + beta. `gamma` and `beta` may be empty blocks (1 and 0). No collectives.
 template <sharded_tensor X, class Memory, class Block>
 X batch_norm(X const& x, channel_statistics<Memory> const& s, Block gamma, Block beta) {
+  detail::check_batch_norm_input<X>();
   X y(x.where(), x.extents());
   x.where().kernels().batch_norm_normalize(as_matrix(x.read()), s.mean.read(), s.inv_std.read(), gamma, beta,
                                            as_matrix(y.write()));

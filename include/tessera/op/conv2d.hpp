@@ -27,6 +27,14 @@ struct conv2d_weight_gradient_op {
   static constexpr index_rules rules = conv2d_rules("nors,nchw->ocij", "ngrs,nghw->gcij", Groups, linearity::each);
 };
 
+/// Whether the axes that cut the channels cut whole groups.
+template <index Groups, sharded_tensor X>
+constexpr void check_groups() {
+  static_assert(Groups == 1 || Groups % X::mesh::group_size(X::placements.shard_axes(1)) == 0,
+                "tessera: conv2d has a number of groups that its channels are not cut by; choose a number of parts that "
+                "divides the number of groups");
+}
+
 /// The geometry as one rank's block sees it: of the groups it has its share.
 inline conv2d_geometry local_geometry(conv2d_geometry g, index local_outputs, index outputs) {
   if (g.groups > 1 && outputs > 0) g.groups = g.groups * local_outputs / outputs;
@@ -43,9 +51,13 @@ namespace op {
 /// whole groups. No collectives. `geometry.groups` equals `Groups`.
 template <index Groups = 1, sharded_tensor X, sharded_tensor W>
 auto conv2d(X const& x, W const& w, conv2d_geometry const& geometry) {
+  detail::check_groups<Groups, X>();
   detail::require_extent(x.extent(1), w.extent(1) * Groups, "number of input channels of conv2d");
-  result_of<detail::conv2d_op<Groups>, 4, X, W> y(
-      x.where(), {{x.extent(0), w.extent(0), geometry.output_extent(0, x.extent(2)), geometry.output_extent(1, x.extent(3))}});
+  detail::require_extent(geometry.groups, Groups, "number of groups in the geometry of conv2d");
+  const shape<4> extents{
+      {x.extent(0), w.extent(0), geometry.output_extent(0, x.extent(2)), geometry.output_extent(1, x.extent(3))}};
+  detail::require_windows(extents, x.extents());
+  result_of<detail::conv2d_op<Groups>, 4, X, W> y(x.where(), extents);
   x.where().kernels().conv2d_forward(x.read(), w.read(), y.write(),
                                      detail::local_geometry(geometry, w.local().extent(0), w.extent(0)));
   return y;

@@ -19,6 +19,7 @@ constexpr block<T, 1, Order> flat(block<T, Rank, Order> b) {
 
 template <sharded_tensor A, sharded_tensor B>
 void require_equal_extents(A const& a, B const& b, char const* what) {
+  static_assert(A::rank == B::rank, "tessera: this operator takes tensors of equal rank; reshape one of them first");
   if (!(a.extents() == b.extents()))
     throw error(std::string(what) + " of tensors of " + to_string(a.extents()) + " and " + to_string(b.extents()),
                 "equal extents", "reshape or broadcast one of them first");
@@ -39,6 +40,8 @@ auto relu(X const& x) {
 /// Gradient of `relu` from its output: dy where y > 0, else 0. Linear in dy, so dy may be partial.
 template <sharded_tensor Y, sharded_tensor Dy>
 auto relu_backward(Y const& y, Dy const& dy) {
+  static_assert(Y::placements.partial_axes() == 0,
+                "tessera: the output of relu is never partial; pass what relu returned");
   detail::require_equal_extents(y, dy, "relu_backward");
   result_of<detail::elementwise_op<Y::rank, 2, linearity::each>, Y::rank, Y, Dy> dx(y.where(), y.extents());
   y.where().kernels().relu_backward(detail::flat(y.read()), detail::flat(dy.read()), detail::flat(dx.write()));
@@ -115,6 +118,11 @@ auto operator+(X const& x, typename X::value_type constant) {
 }
 /// Tensors are not compared element by element: of partial sums that would mean nothing, and of shards only a part.
 template <sharded_tensor A, sharded_tensor B>
-bool operator==(A const&, B const&) = delete;
+bool operator==(A const&, B const&) {
+  static_assert(!sharded_tensor<A>,
+                "tessera: tensors are not compared element by element: a partial sum or a shard is only a part of the "
+                "values; compare the blocks that tessera::gather gives");
+  return false;
+}
 
 }  // namespace tessera

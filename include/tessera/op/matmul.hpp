@@ -62,14 +62,20 @@ constexpr index_rules bias_rules(int rank, std::string_view spec, linearity part
   for (int d = 0; d < rank; ++d) r.cuts[r.count++] = {spec[static_cast<std::size_t>(d)], "any"};
   return r;
 }
-template <int Rank>
+template <int Rank, int BiasRank>
 struct bias_op {
+  static_assert(BiasRank == 1, "tessera: a bias has one dimension; reshape it first");
   static constexpr index_rules rules = bias_rules(Rank, add_bias_spec[Rank], linearity::none);
 };
 template <int Rank>
 struct bias_gradient_op {
   static constexpr index_rules rules = bias_rules(Rank, bias_gradient_spec[Rank], linearity::each);
 };
+
+template <sharded_tensor Y, sharded_tensor B>
+void check_bias(Y const& y, B const& bias) {
+  require_extent(bias.extent(0), y.extent(Y::rank == 4 ? 1 : Y::rank - 1), "extent of the bias");
+}
 
 }  // namespace detail
 
@@ -125,7 +131,8 @@ void linear_product_backward_weight(Dy const& dy, X const& x, Dw& dw) {
 /// A partial `y` does not compile: every rank along the axis would add the bias once more. `add_bias_once` is for that.
 template <sharded_tensor Y, sharded_tensor B>
 void add_bias(Y& y, B const& bias) {
-  static_assert(std::is_same_v<result_of<detail::bias_op<Y::rank>, Y::rank, Y, B>, Y>);
+  using result [[maybe_unused]] = result_of<detail::bias_op<Y::rank, B::rank>, Y::rank, Y, B>;
+  detail::check_bias(y, bias);
   y.where().kernels().add_bias(as_matrix(y.write()), bias.read());
 }
 
@@ -133,9 +140,9 @@ void add_bias(Y& y, B const& bias) {
 template <sharded_tensor Y, sharded_tensor B>
 void add_bias_once(Y& y, B const& bias) {
   using mesh = typename Y::mesh;
-  constexpr auto whole = dual(Y::placements);
-  static_assert(std::is_same_v<result_of<detail::bias_op<Y::rank>, Y::rank, relaid<Y, Y::rank, whole>, B>,
-                               relaid<Y, Y::rank, whole>>);
+  using whole = relaid<Y, Y::rank, dual(Y::placements)>;
+  using result [[maybe_unused]] = result_of<detail::bias_op<Y::rank, B::rank>, Y::rank, whole, B>;
+  detail::check_bias(y, bias);
   if (mesh::group_rank(Y::placements.partial_axes(), y.where().coordinates()) == 0)
     y.where().kernels().add_bias(as_matrix(y.write()), bias.read());
 }

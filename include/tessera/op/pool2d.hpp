@@ -21,7 +21,9 @@ struct global_avg_pool_op {
 };
 
 inline shape<4> pooled_extents(shape<4> const& x, pool2d_geometry const& g) {
-  return {{x[0], x[1], g.output_extent(0, x[2]), g.output_extent(1, x[3])}};
+  const shape<4> y{{x[0], x[1], g.output_extent(0, x[2]), g.output_extent(1, x[3])}};
+  require_windows(y, x);
+  return y;
 }
 }  // namespace detail
 
@@ -84,9 +86,11 @@ auto global_avg_pool(X const& x) {
 /// Gradient of `global_avg_pool` in the layout `Dx`. No collectives: each rank spreads what belongs to its block.
 template <sharded_tensor Dx, sharded_tensor Dy>
 Dx global_avg_pool_backward(Dy const& dy, shape<4> const& extents) {
-  static_assert(Dx::placements.shard_axes(0) == Dy::placements.shard_axes(0) &&
+  static_assert(Dx::placements.partial_axes() == Dy::placements.partial_axes() &&
+                    Dx::placements.shard_axes(0) == Dy::placements.shard_axes(0) &&
                     Dx::placements.shard_axes(1) == Dy::placements.shard_axes(1),
-                "tessera: global_avg_pool needs batch and channels of the gradient cut like its input");
+                "tessera: global_avg_pool needs the gradient partial along the same axes, and with batch and channels "
+                "cut, like its input; redistribute it first");
   Dx dx(dy.where(), extents);
   dy.where().kernels().global_avg_pool_backward(dy.read(), dx.write(), extents[2] * extents[3]);
   return dx;

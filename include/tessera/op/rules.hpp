@@ -158,8 +158,15 @@ constexpr inferred_result<Axes> infer_result(index_rules const& rules,
   return out;
 }
 
+template <class First, class... Xs>
+inline constexpr bool belong_together = (std::is_same_v<typename First::context_type, typename Xs::context_type> && ...) &&
+                                        (std::is_same_v<typename First::value_type, typename Xs::value_type> && ...);
+
 template <class Op, int Rank, class First, class... Xs>
 struct result_of {
+  static_assert(belong_together<First, Xs...>,
+                "tessera: the operands of this operator are on different meshes or hold elements of different types; "
+                "make them on one context with one element type");
   static constexpr auto inferred = infer_result(
       Op::rules, std::array<placements<First::mesh::axes>, 1 + sizeof...(Xs)>{First::placements, Xs::placements...});
   static_assert(inferred.fault != rule_fault::partial_operand,
@@ -180,14 +187,11 @@ struct result_of {
   using type = relaid<First, Rank, inferred.layout>;
 };
 
-}  // namespace detail
-
-namespace detail {
-
 /// Static extents that do not contradict each other: equal, or `dynamic` on one side.
-template <int Rank>
-constexpr bool extents_agree(shape<Rank> const& a, shape<Rank> const& b) {
-  for (int d = 0; d < Rank; ++d)
+template <int RankA, int RankB>
+constexpr bool extents_agree(shape<RankA> const& a, shape<RankB> const& b) {
+  if (RankA != RankB) return false;
+  for (int d = 0; d < RankA; ++d)
     if (a[d] != b[d] && a[d] != dynamic && b[d] != dynamic) return false;
   return true;
 }
@@ -199,12 +203,19 @@ inline void require_extent(index found, index wanted, char const* what) {
                 "check the extents of the operands");
 }
 
+/// Throws where the windows of a convolution or pooling do not fit on the images at all.
+inline void require_windows(shape<4> const& y, shape<4> const& x) {
+  if (y[2] < 1 || y[3] < 1)
+    throw error("a window larger than padded images of " + to_string(x), "at least one window an image",
+                "make the window smaller, or the images or their padding larger");
+}
+
 /// Where an operator writes a result that its caller has memory for (a gradient in its bucket).
 template <class Wanted, class Given>
 constexpr void check_target() {
   static_assert(std::is_same_v<Wanted, Given>,
                 "tessera: the gradient has another layout than the tensor it is written into; compare the two types "
-                "below: a parameter's gradient is partial over each axis that cuts the work but not the parameter");
+                "named here: a parameter's gradient is partial over each axis that cuts the work but not the parameter");
 }
 
 }  // namespace detail

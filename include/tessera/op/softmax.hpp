@@ -54,8 +54,14 @@ void sum_over_ranks(Y const& y, Rows& rows) {
   if (Y::mesh::group_size(axes) > 1) y.where().group(axes).all_reduce(rows.data(), rows.size(), reduction::sum);
 }
 
-template <int Dim, sharded_tensor X>
-constexpr int wrapped = Dim < 0 ? X::rank + Dim : Dim;
+/// `Dim` counted from the front.
+template <int Dim, int Rank>
+constexpr int softmax_dim() {
+  static_assert(-Rank <= Dim && Dim < Rank,
+                "tessera: softmax runs along a dimension that the tensor does not have; name one from 0 to its rank - "
+                "1, or from the end as -1");
+  return Dim < 0 ? Rank + Dim : Dim;
+}
 
 template <sharded_tensor X>
 using softmax_result = tessera::result_of<elementwise_op<X::rank, 1, linearity::none>, X::rank, X>;
@@ -69,7 +75,7 @@ namespace op {
 /// Splits: every dimension. Collectives, where `Dim` is cut: one all_reduce of row maxima, one of row sums.
 template <int Dim = -1, sharded_tensor X>
 auto softmax(X const& x) {
-  constexpr int dim = detail::wrapped<Dim, X>;
+  constexpr int dim = detail::softmax_dim<Dim, X::rank>();
   detail::softmax_result<X> y(x.where(), x.extents());
   const auto rows = detail::reduce_rows<dim>(x);
   x.where().kernels().softmax_finish(detail::around<dim>(x.read()), rows.maximum.read(), rows.sum.read(),
@@ -80,7 +86,7 @@ auto softmax(X const& x) {
 /// Gradient of `softmax` from its output: y * (dy - sum of y * dy). Collectives, where `Dim` is cut: one all_reduce.
 template <int Dim = -1, sharded_tensor Y, sharded_tensor Dy>
 auto softmax_backward(Y const& y, Dy const& dy) {
-  constexpr int dim = detail::wrapped<Dim, Y>;
+  constexpr int dim = detail::softmax_dim<Dim, Y::rank>();
   result_of<detail::elementwise_op<Y::rank, 2, linearity::none>, Y::rank, Y, Dy> dx(y.where(), y.extents());
   const auto value = detail::around<dim>(y.read());
   const auto upstream = detail::around<dim>(dy.read());
@@ -95,7 +101,7 @@ auto softmax_backward(Y const& y, Dy const& dy) {
 /// x - log(sum of exp(x)) along `Dim`. Splits and collectives as `softmax`.
 template <int Dim = -1, sharded_tensor X>
 auto log_softmax(X const& x) {
-  constexpr int dim = detail::wrapped<Dim, X>;
+  constexpr int dim = detail::softmax_dim<Dim, X::rank>();
   detail::softmax_result<X> y(x.where(), x.extents());
   const auto rows = detail::reduce_rows<dim>(x);
   x.where().kernels().log_softmax_finish(detail::around<dim>(x.read()), rows.maximum.read(), rows.sum.read(),
@@ -106,7 +112,7 @@ auto log_softmax(X const& x) {
 /// Gradient of `log_softmax` from its output: dy - exp(y) * sum of dy. Collectives as `softmax_backward`.
 template <int Dim = -1, sharded_tensor Y, sharded_tensor Dy>
 auto log_softmax_backward(Y const& y, Dy const& dy) {
-  constexpr int dim = detail::wrapped<Dim, Y>;
+  constexpr int dim = detail::softmax_dim<Dim, Y::rank>();
   result_of<detail::elementwise_op<Y::rank, 2, linearity::none>, Y::rank, Y, Dy> dx(y.where(), y.extents());
   const auto value = detail::around<dim>(y.read());
   const auto upstream = detail::around<dim>(dy.read());

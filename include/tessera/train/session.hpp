@@ -69,16 +69,18 @@ namespace detail {
   std::_Exit(EXIT_FAILURE);
 }
 
-/// Starts MPI and makes exceptions that nobody catches end all ranks. First member of a session.
+}  // namespace detail
+
+/// Starts MPI and makes exceptions that nobody catches end all ranks, with their text printed once and a non-zero exit
+/// code. A session has one; programs that need MPI before they know their mesh declare one first in `main`.
 class program {
  public:
-  program(int& argc, char**& argv) : environment_(argc, argv) { std::set_terminate(end_all_ranks); }
+  program() { std::set_terminate(detail::end_all_ranks); }
+  program(int& argc, char**& argv) : environment_(argc, argv) { std::set_terminate(detail::end_all_ranks); }
 
  private:
   mpi_environment environment_;
 };
-
-}  // namespace detail
 
 /// The program on its mesh under MPI: declared first in `main`, and a context for everything else.
 ///
@@ -87,10 +89,11 @@ class program {
 ///
 /// An exception that leaves `main` on any rank is printed and ends all ranks with a non-zero exit code.
 template <device_mesh Mesh, class Backend = eigen>
-class session : detail::program, public team<Mesh, mpi_comm, Backend> {
+class session : program, public team<Mesh, mpi_comm, Backend> {
  public:
+  session() : team<Mesh, mpi_comm, Backend>(mpi_comm()) {}
   session(int& argc, char**& argv, mpi_options options = {})
-      : detail::program(argc, argv), team<Mesh, mpi_comm, Backend>(mpi_comm(MPI_COMM_WORLD, options)) {}
+      : program(argc, argv), team<Mesh, mpi_comm, Backend>(mpi_comm(MPI_COMM_WORLD, options)) {}
 };
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 // expect: tessera: this layout cuts a dimension that the tensor does not have; name a dimension below its rank
 #include "../world.hpp"
 
+#include <tessera/layer/chain.hpp>
 #include <tessera/layer/linear.hpp>
 #include <tessera/layer/relayout.hpp>
 

@@ -1,6 +1,7 @@
 // expect: tessera: a value that is not partial cannot become partial; name shards in the target layout
 #include "../world.hpp"
 
+#include <tessera/layer/chain.hpp>
 #include <tessera/layer/linear.hpp>
 #include <tessera/layer/relayout.hpp>
 

@@ -1,6 +1,7 @@
 // expect: tessera: the mesh lacks this axis; add it to mesh<...> or name another axis
 #include "../world.hpp"
 
+#include <tessera/layer/chain.hpp>
 #include <tessera/layer/linear.hpp>
 #include <tessera/layer/relayout.hpp>
 

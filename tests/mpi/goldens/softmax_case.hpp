@@ -39,7 +39,7 @@ struct softmax_case {
   }
 };
 
-/// Runs a case of an operator along one dimension. Every dimension may be cut; of rank 4 the first and two others are.
+/// Runs a case of an operator along one dimension. Every dimension may be cut; of rank 4 the first and that one are.
 template <class Functions>
 bool run_softmax(golden::teams& all, golden::test_case const& c) {
   const int rank = static_cast<int>(c["x"].extents.size());
@@ -51,8 +51,8 @@ bool run_softmax(golden::teams& all, golden::test_case const& c) {
     case 30: return golden::run_cuts<softmax_case<Functions, 0, 'a', 'b', 'c'>, 'a', 'b', 'c'>(all, c);
     case 31: return golden::run_cuts<softmax_case<Functions, 1, 'a', 'b', 'c'>, 'a', 'b', 'c'>(all, c);
     case 32: return golden::run_cuts<softmax_case<Functions, 2, 'a', 'b', 'c'>, 'a', 'b', 'c'>(all, c);
-    case 41: return golden::run_cuts<softmax_case<Functions, 1, 'a', 'b', 'c', 'd'>, 'a', 'b', 'd'>(all, c);
-    case 43: return golden::run_cuts<softmax_case<Functions, 3, 'a', 'b', 'c', 'd'>, 'a', 'b', 'd'>(all, c);
+    case 41: return golden::run_cuts<softmax_case<Functions, 1, 'a', 'b', 'c', 'd'>, 'a', 'b'>(all, c);
+    case 43: return golden::run_cuts<softmax_case<Functions, 3, 'a', 'b', 'c', 'd'>, 'a', 'd'>(all, c);
     default: return false;
   }
 }

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "train.hpp"
+
+#include <tessera/model/resnet.hpp>
+#include <tessera/train/session.hpp>
+#include <tessera/train/trainer.hpp>
+
+#include <cstdio>
+
+namespace ts = tessera;
+
+// [mesh]
+template <int Size>
+struct dp : ts::axis<Size> {};
+template <int Size>
+struct tp : ts::axis<Size> {};
+
+// The model: a serial ResNet whose channels tp splits and whose batch dp splits. On axes of one device nothing is split.
+template <class Dp, class Tp>
+using resnet = ts::parallel<ts::model::resnet_small<10, Tp>, ts::input<ts::dynamic, 1, 28, 28>, ts::data_parallel<Dp>>;
+// [mesh]
+
+/// Trains on a mesh of `Dp` x `Tp` ranks and prints the accuracy on the test images.
+template <int Dp, int Tp>
+void train_on_mesh(settings const& s) {
+  // [train]
+  ts::session<ts::mesh<dp<Dp>, tp<Tp>>> session;
+  const auto train = ts::load_fashion_mnist(s.data, ts::dataset_part::train);
+  const auto test = ts::load_fashion_mnist(s.data, ts::dataset_part::test);
+
+  auto model = session.template make<resnet<dp<Dp>, tp<Tp>>>(ts::seed{s.seed});
+  ts::trainer trainer{model, ts::cross_entropy{}, ts::momentum{.learning_rate = s.learning_rate, .momentum = 0.9}};
+
+  trainer.fit({train, s.batch, 0.2860f, 0.3530f, {.seed = s.seed}}, ts::epochs{s.epochs}, ts::progress_bar{s.bar});
+  const auto result = trainer.evaluate({test, s.batch, 0.2860f, 0.3530f});
+  // [train]
+  if (session.rank() == 0)
+    std::printf("test accuracy %.4f on %lld images\n", result.accuracy, static_cast<long long>(result.rows));
+}

@@ -1,0 +1,6 @@
+#include "on_mesh.hpp"
+
+void train_on_2_ranks(settings const& s) {
+  if (s.mesh == "tensor") return train_on_mesh<1, 2>(s);
+  train_on_mesh<2, 1>(s);
+}

@@ -1,0 +1,7 @@
+#include "on_mesh.hpp"
+
+void train_on_8_ranks(settings const& s) {
+  if (s.mesh == "tensor") return train_on_mesh<1, 8>(s);
+  if (s.mesh == "both") return train_on_mesh<2, 4>(s);
+  train_on_mesh<8, 1>(s);
+}

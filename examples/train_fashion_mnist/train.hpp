@@ -1,0 +1,24 @@
+#pragma once
+
+#include <tessera/data/dataset.hpp>
+
+#include <cstdint>
+#include <string>
+
+/// What the command line asks for.
+struct settings {
+  std::string mesh = "data";
+  int ranks = 2;
+  tessera::index epochs = 2;
+  tessera::index batch = 256;
+  double learning_rate = 0.01;
+  std::uint64_t seed = 0;
+  std::string data = "/usr/share/datasets/fashion-mnist";
+  bool bar = true;
+};
+
+// One source each, because each mesh is a program of its own to the compiler.
+void train_on_1_rank(settings const&);
+void train_on_2_ranks(settings const&);
+void train_on_4_ranks(settings const&);
+void train_on_8_ranks(settings const&);
