@@ -17,7 +17,7 @@ struct settings {
   bool bar = true;
 };
 
-// One source each, because each mesh is a program of its own to the compiler.
+// In two sources, because each mesh is a program of its own to the compiler: two compile at a time.
 void train_on_1_rank(settings const&);
 void train_on_2_ranks(settings const&);
 void train_on_4_ranks(settings const&);

@@ -23,11 +23,12 @@ struct unbuilt_context {
   using mesh = Mesh;
   using communicator = serial_comm;
   using backend = Backend;
+  using context_type = unbuilt_context;
   decltype(Mesh::sizes) coordinates() const;
   communicator& group(axis_set);
   backend& kernels();
 };
-using context_type = unbuilt_context<world>;
+using here = unbuilt_context<world>;
 
 template <int Rank, class Layout = replicated>
-using tensor_of = sharded<float, Rank, Layout, context_type>;
+using tensor_of = sharded<float, Rank, Layout, here>;

@@ -12,6 +12,8 @@ concept context = requires(C& c) {
   typename C::mesh;
   typename C::communicator;
   typename C::backend;
+  /// The type that tensors name: itself, or a base (`session` is named by its `team`).
+  typename C::context_type;
   requires device_mesh<typename C::mesh>;
   /// Coordinates of this rank in the mesh.
   { c.coordinates() } -> std::convertible_to<decltype(C::mesh::sizes)>;

@@ -15,7 +15,8 @@ class basic_sharded;
 ///
 /// All spellings of a layout give the same type. Copies share the block.
 template <class T, int Rank, layout_word Layout, class Context>
-using sharded = basic_sharded<T, Rank, canonical<typename Context::mesh, Layout>, Context>;
+using sharded =
+    basic_sharded<T, Rank, canonical<typename Context::mesh, Layout>, typename Context::context_type>;
 
 template <class T, int Rank, class Layout, class Context>
 class basic_sharded {

@@ -63,11 +63,9 @@ struct batch_norm2d {
   }
   template <auto Extents, class Mesh>
   static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
-    const axis_set axes = r.axes_cutting("nhw");
-    if (Mesh::group_size(axes) == 1) return;
     const bool forward = when == phase::forward;
-    list.push_back({when, forward ? collective::all_reduce_moments : collective::all_reduce, axes, reduction::sum, 1,
-                    {C}, r.operand[1], r.operand[1], forward ? 3 : 2});
+    append_reduction<Mesh>(list, when, forward ? collective::all_reduce_moments : collective::all_reduce,
+                           r.axes_cutting("nhw"), reduction::sum, shape<1>{{C}}, r.operand[1], forward ? 3 : 2);
   }
 
   template <class X>

@@ -17,6 +17,10 @@ struct generic_split_check {
                 "tessera: this layer has no such split; its rules list the words it has, name one of those or add the "
                 "cut to the rules");
 };
+template <class... P>
+constexpr bool any_trainable(parameter_list<P...> const*) {
+  return (P::trainable || ...);
+}
 template <class Layer, bool Known>
 constexpr bool check_split() {
   if constexpr (requires { typename Layer::template split_check<true>; })
@@ -46,7 +50,7 @@ constexpr bool letters_fit(index_rules const& rules, int input, int output, para
 /// A layer on a mesh with a given input: layouts of everything, and the collectives that follow. All static.
 ///
 /// `bind<Layer, Mesh, Flow>` names it for every kind of layer, `chain` and `residual` included; all have the members
-/// `output`, `gradient`, `append_parameters`, `append_forward` and `append_backward`.
+/// `output`, `learns`, `gradient`, `append_parameters`, `append_forward` and `append_backward`.
 template <class Layer, device_mesh Mesh, class Flow>
 struct bound_layer {
   using layer = Layer;
@@ -77,6 +81,9 @@ struct bound_layer {
       known ? detail::resolve<Mesh>(rules, Flow::layout, named) : resolved_layer<Mesh::axes>{};
 
   using output = flow<output_extents, resolved.output>;
+
+  /// Whether there is anything to train, so that backward must come this far.
+  static constexpr bool learns = detail::any_trainable(static_cast<parameters const*>(nullptr));
 
   /// Whether backward is linear in the gradient alone, so that a partial gradient may pass and be reduced later.
   static constexpr bool passes_partial = requires { requires Layer::gradient_is_linear; };
@@ -109,6 +116,7 @@ struct bound_layer {
       Layer::template calls<Flow::extents, Mesh>(phase::forward, resolved, calls);
   }
   static constexpr void append_backward(call_list<Mesh::axes>& calls, layout_value const& arriving, bool wants_input) {
+    if (!wants_input && parameters::count == 0) return;
     append_route<Mesh>(calls, phase::backward, output_extents, arriving, needed(arriving));
     if constexpr (requires { Layer::template calls<Flow::extents, Mesh>(phase::backward, resolved, calls); })
       Layer::template calls<Flow::extents, Mesh>(phase::backward, resolved, calls);

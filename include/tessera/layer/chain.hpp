@@ -44,6 +44,13 @@ struct bound_chain {
   using at = typename edge<I>::bound;
   using output = typename at<count - 1>::output;
 
+  /// Whether any of the first `I` layers learns, so that layer `I` must hand its input's gradient on.
+  template <int I>
+  static constexpr bool learns_before = []<int... J>(std::integer_sequence<int, J...>) {
+    return (false || ... || at<J>::learns);
+  }(std::make_integer_sequence<int, I>{});
+  static constexpr bool learns = learns_before<count>;
+
   /// The layout of the gradient of layer `I`'s input, when that of the chain's output is `arriving`.
   template <int I>
   static constexpr layout_value gradient_before(layout_value arriving) {
@@ -62,7 +69,9 @@ struct bound_chain {
   }
   static constexpr void append_backward(call_list<Mesh::axes>& calls, layout_value arriving, bool wants_input) {
     const auto one = [&]<int I>(std::integral_constant<int, I>) {
-      at<I>::append_backward(calls, arriving, I > 0 || wants_input);
+      // Nothing runs before the first layer that learns.
+      if (!wants_input && !learns_before<I + 1>) return;
+      at<I>::append_backward(calls, arriving, wants_input || learns_before<I>);
       arriving = at<I>::gradient(arriving);
     };
     [&]<int... I>(std::integer_sequence<int, I...>) {
@@ -128,10 +137,11 @@ class chain_node {
   }
   template <int I, bool WantsInput, class Dy, class Ready>
   auto backward_from(Dy const& dy, Ready& ready) {
-    if constexpr (I == 0)
-      return at<0>().template backward<WantsInput>(dy, ready);
-    else
+    constexpr bool wants = WantsInput || Bound::template learns_before<I>;
+    if constexpr (I > 0 && wants)
       return backward_from<I - 1, WantsInput>(at<I>().template backward<true>(dy, ready), ready);
+    else
+      return at<I>().template backward<wants>(dy, ready);
   }
 
   leaves<sequence> leaves_;

@@ -50,10 +50,7 @@ struct flatten {
   }
   template <class Env, class Saved, class Dy, class Gradients>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
-    if constexpr (Env::wants_input_gradient)
-      return op::flatten_backward<detail::gradient_like<typename Saved::input, Dy>>(dy, saved.extents);
-    else
-      return no_gradient{};
+    return op::flatten_backward<detail::gradient_like<typename Saved::input, Dy>>(dy, saved.extents);
   }
 };
 

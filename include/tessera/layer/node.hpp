@@ -99,20 +99,11 @@ class layer_node {
   /// then `ready(first, count)` is called for them (positions in the list of trainable parameters).
   template <bool WantsInput, sharded_tensor Dy, class Ready>
   auto backward(Dy const& dy, Ready& ready) {
-    const layer_environment<Context, Bound, WantsInput> env{dy.where(), true};
-    const auto gradient = redistribute<layout_of<mesh, Bound::needed(Dy::placements)>>(dy);
-    auto dx = std::apply([&](auto&... p) { return layer::backward(env, saved_, gradient, gradients_, p...); }, values_);
-    saved_ = {};
-    constexpr int trainable = static_cast<int>(std::tuple_size_v<typename storage::gradients_type>);
-    if constexpr (trainable > 0) ready(first_, trainable);
-    if constexpr (!WantsInput) {
+    if constexpr (!WantsInput && Bound::parameters::count == 0) {
+      saved_ = {};
       return no_gradient{};
     } else {
-      using wanted = edge_tensor<T, Context, Bound::input::rank, Bound::produced(Dy::placements)>;
-      static_assert(std::is_same_v<decltype(dx), wanted>,
-                    "tessera: backward of this layer returns the input's gradient in another layout than its rules "
-                    "say; compare the two types below and redistribute, or mend the rules");
-      return redistribute<layout_of<mesh, Bound::gradient(Dy::placements)>>(dx);
+      return run_backward<WantsInput>(dy, ready);
     }
   }
 
@@ -138,6 +129,25 @@ class layer_node {
     using type = typename layer::template saved<X>;
   };
   using saved_type = typename saved_of<input_type>::type;
+
+  template <bool WantsInput, class Dy, class Ready>
+  auto run_backward(Dy const& dy, Ready& ready) {
+    const layer_environment<Context, Bound, WantsInput> env{dy.where(), true};
+    const auto gradient = redistribute<layout_of<mesh, Bound::needed(Dy::placements)>>(dy);
+    auto dx = std::apply([&](auto&... p) { return layer::backward(env, saved_, gradient, gradients_, p...); }, values_);
+    saved_ = {};
+    constexpr int trainable = static_cast<int>(std::tuple_size_v<typename storage::gradients_type>);
+    if constexpr (trainable > 0) ready(first_, trainable);
+    if constexpr (!WantsInput) {
+      return no_gradient{};
+    } else {
+      using wanted = edge_tensor<T, Context, Bound::input::rank, Bound::produced(Dy::placements)>;
+      static_assert(std::is_same_v<decltype(dx), wanted>,
+                    "tessera: backward of this layer returns the input's gradient in another layout than its rules "
+                    "say; compare the two types below and redistribute, or mend the rules");
+      return redistribute<layout_of<mesh, Bound::gradient(Dy::placements)>>(dx);
+    }
+  }
 
   template <class Env>
   output_type run_forward(Env const& env, saved_type& saved, input_type const& in) {

@@ -69,10 +69,7 @@ struct max_pool2d : detail::pool2d_layer<Options...> {
   }
   template <class Env, class Saved, class Dy, class Gradients>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
-    if constexpr (Env::wants_input_gradient)
-      return op::max_pool2d_backward(dy, saved.argmax, saved.extents, geometry);
-    else
-      return no_gradient{};
+    return op::max_pool2d_backward(dy, saved.argmax, saved.extents, geometry);
   }
 };
 
@@ -99,10 +96,7 @@ struct avg_pool2d : detail::pool2d_layer<Options...> {
   }
   template <class Env, class Saved, class Dy, class Gradients>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
-    if constexpr (Env::wants_input_gradient)
-      return op::avg_pool2d_backward(dy, saved.extents, geometry);
-    else
-      return no_gradient{};
+    return op::avg_pool2d_backward(dy, saved.extents, geometry);
   }
 };
 
@@ -132,10 +126,7 @@ struct global_avg_pool : detail::pool2d_layer<Options...> {
   }
   template <class Env, class Saved, class Dy, class Gradients>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
-    if constexpr (Env::wants_input_gradient)
-      return op::global_avg_pool_backward<detail::gradient_like<typename Saved::input, Dy>>(dy, saved.extents);
-    else
-      return no_gradient{};
+    return op::global_avg_pool_backward<detail::gradient_like<typename Saved::input, Dy>>(dy, saved.extents);
   }
 };
 

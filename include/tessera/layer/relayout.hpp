@@ -27,6 +27,7 @@ struct bound_relayout {
                 "tessera: a value that is not partial cannot become partial; name shards in the target layout, or "
                 "nothing to replicate");
   using output = flow<Flow::extents, target>;
+  static constexpr bool learns = false;
 
   static constexpr layout_value gradient(layout_value const& arriving) {
     return gradient_for(Flow::layout, arriving);

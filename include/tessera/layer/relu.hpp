@@ -30,10 +30,7 @@ struct relu {
   }
   template <class Env, class Saved, class Dy, class Gradients>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
-    if constexpr (Env::wants_input_gradient)
-      return op::relu_backward(saved.y, dy);
-    else
-      return no_gradient{};
+    return op::relu_backward(saved.y, dy);
   }
 };
 

@@ -45,6 +45,13 @@ struct bound_residual {
                 "tessera: branch and shortcut of a residual have different extents; give the shortcut a layer that "
                 "makes them equal, as in residual<branch, conv2d<...>>");
 
+  static constexpr bool learns = [] {
+    if constexpr (plain)
+      return branch::learns;
+    else
+      return branch::learns || shortcut::learns;
+  }();
+
   /// The layout of the sum.
   static constexpr layout_value joined = dual(shortcut_output::layout);
   using output = flow<branch_output::extents, joined>;

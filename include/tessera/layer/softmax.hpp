@@ -27,21 +27,9 @@ struct softmax_layer {
   }
   template <auto Extents, class Mesh>
   static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
-    const axis_set axes = r.output.shard_axes(dim<Extents>);
-    if (Mesh::group_size(axes) == 1) return;
-    collective_call<Mesh::axes> call{when, collective::all_reduce, axes, reduction::sum, Extents.rank, {}, r.output,
-                                     r.output, 1};
-    for (int d = 0; d < Extents.rank; ++d) call.extents[d] = Extents[d];
-    call.extents[dim<Extents>] = 1;
-    for (auto* layout : {&call.from, &call.to})
-      for (int a = 0; a < Mesh::axes; ++a)
-        if ((*layout)[a].is_shard(dim<Extents>)) (*layout)[a] = replicated_placement();
-    if (when == phase::forward) {
-      call.op = reduction::maximum;
-      list.push_back(call);
-      call.op = reduction::sum;
-    }
-    list.push_back(call);
+    if (when == phase::forward)
+      append_row_reduction<Mesh>(list, when, reduction::maximum, Extents, r.output, dim<Extents>);
+    append_row_reduction<Mesh>(list, when, reduction::sum, Extents, r.output, dim<Extents>);
   }
   template <class X>
   struct saved {
@@ -62,10 +50,7 @@ struct softmax : detail::softmax_layer<Dim> {
   }
   template <class Env, class Saved, class Dy, class Gradients>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
-    if constexpr (Env::wants_input_gradient)
-      return op::softmax_backward<Dim>(saved.y, dy);
-    else
-      return no_gradient{};
+    return op::softmax_backward<Dim>(saved.y, dy);
   }
 };
 
@@ -79,10 +64,7 @@ struct log_softmax : detail::softmax_layer<Dim> {
   }
   template <class Env, class Saved, class Dy, class Gradients>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
-    if constexpr (Env::wants_input_gradient)
-      return op::log_softmax_backward<Dim>(saved.y, dy);
-    else
-      return no_gradient{};
+    return op::log_softmax_backward<Dim>(saved.y, dy);
   }
 };
 

@@ -79,4 +79,26 @@ constexpr void append_route(call_list<Mesh::axes>& calls, phase when, shape<Rank
   }
 }
 
+/// Appends a reduction along `axes` of `factor` values for each element of a tensor of these extents and layout; nothing
+/// where the axes have one device.
+template <device_mesh Mesh, int Rank>
+constexpr void append_reduction(call_list<Mesh::axes>& calls, phase when, collective kind, axis_set axes, reduction op,
+                                shape<Rank> const& extents, placements<Mesh::axes> const& layout, index factor = 1) {
+  if (Mesh::group_size(axes) == 1) return;
+  collective_call<Mesh::axes> call{when, kind, axes, op, Rank, {}, layout, layout, factor};
+  for (int d = 0; d < Rank; ++d) call.extents[d] = extents[d];
+  calls.push_back(call);
+}
+
+/// Appends an all_reduce of one value for each row along `dim`, over the axes that cut `dim`.
+template <device_mesh Mesh, int Rank>
+constexpr void append_row_reduction(call_list<Mesh::axes>& calls, phase when, reduction op, shape<Rank> extents,
+                                    placements<Mesh::axes> layout, int dim) {
+  const axis_set axes = layout.shard_axes(dim);
+  extents[dim] = 1;
+  for (int a = 0; a < Mesh::axes; ++a)
+    if (layout[a].is_shard(dim)) layout[a] = replicated_placement();
+  append_reduction<Mesh>(calls, when, collective::all_reduce, axes, op, extents, layout);
+}
+
 }  // namespace tessera

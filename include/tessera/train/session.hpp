@@ -25,6 +25,7 @@ class team {
   using mesh = Mesh;
   using communicator = Comm;
   using backend = Backend;
+  using context_type = team;
 
   explicit team(Comm const& world) : groups_(world) {}
   team(team const&) = delete;

@@ -26,7 +26,7 @@ struct careless {
 };
 
 using bound = bind<careless, world, flow<shape<2>{{dynamic, 8}}, placements_of<world, shard<1, tp>>>>;
-using node = node_of<bound, float, context_type>;
+using node = node_of<bound, float, here>;
 using tensor_type = tensor_of<2, shard<1, tp>>;
 struct ignore {
   void operator()(int, int) const {}

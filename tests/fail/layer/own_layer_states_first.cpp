@@ -24,4 +24,4 @@ struct scaled {
 
 using input = flow<shape<2>{{dynamic, 8}}, placements_of<world, replicated>>;
 using bound = bind<scaled, world, input>;
-node_of<bound, float, context_type> node;
+node_of<bound, float, here> node;

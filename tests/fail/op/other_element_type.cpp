@@ -3,4 +3,4 @@
 
 #include <tessera/op/matmul.hpp>
 
-auto f(tensor_of<2> const& a, sharded<double, 2, replicated, context_type> const& b) { return op::matmul(a, b); }
+auto f(tensor_of<2> const& a, sharded<double, 2, replicated, here> const& b) { return op::matmul(a, b); }
