@@ -37,7 +37,7 @@ void add_columns(ts::index rows, sums_type& sums, A a, B b) {
   }
 }
 
-template <class Layout, int Ranks>
+template <class Layout, class ChannelLayout, int Ranks>
 void add_split(std::string const& name, team<Ranks>& where) {
   constexpr bool cut_batch = ts::placements_of<ts::mesh<ranks<Ranks>>, Layout>.shard_axes(0) != 0;
   using statistics = ts::channel_statistics<ts::host_memory>;
@@ -48,7 +48,7 @@ void add_split(std::string const& name, team<Ranks>& where) {
   struct images {
     decltype(numbers<Layout>(where, extents, 1)) x, dy, y, dx;
     ts::tensor<float, 1> gamma, beta;
-    decltype(numbers<ts::replicated>(where, ts::shape<1>{}, 1)) running_mean, running_variance;
+    decltype(numbers<ChannelLayout>(where, ts::shape<1>{}, 1)) running_mean, running_variance;
     statistics s;
     matrix y_by_hand, dx_by_hand;
     row_type scale, shift, inverse, centre, gradient_sums;
@@ -61,8 +61,8 @@ void add_split(std::string const& name, team<Ranks>& where) {
     const ts::index columns = i->x.local().extent(1);
     i->gamma = ts::tensor<float, 1>(ts::shape<1>{{columns}}, 1.5f);
     i->beta = ts::tensor<float, 1>(ts::shape<1>{{columns}}, 0.5f);
-    i->running_mean = numbers<ts::replicated>(where, ts::shape<1>{{columns}}, 3);
-    i->running_variance = numbers<ts::replicated>(where, ts::shape<1>{{columns}}, 4);
+    i->running_mean = numbers<ChannelLayout>(where, ts::shape<1>{{extents[1]}}, 3);
+    i->running_variance = numbers<ChannelLayout>(where, ts::shape<1>{{extents[1]}}, 4);
     i->y_by_hand.resize(map(i->x).rows(), columns);
     i->dx_by_hand.resize(map(i->x).rows(), columns);
     i->gradient_sums.resize(2 * columns);
@@ -146,7 +146,7 @@ void add_split(std::string const& name, team<Ranks>& where) {
 int main(int argc, char** argv) {
   return comparison::main(argc, argv, []<int Ranks>(team<Ranks>& where) {
     using axis = ranks<Ranks>;
-    add_split<ts::row<axis>>("batch_norm/batch", where);
-    add_split<ts::column<axis>>("batch_norm/channels", where);
+    add_split<ts::row<axis>, ts::replicated>("batch_norm/batch", where);
+    add_split<ts::column<axis>, ts::row<axis>>("batch_norm/channels", where);
   });
 }

@@ -21,7 +21,7 @@ struct parameter_view {
   block<T, 1> gradient;         ///< empty for states
   std::vector<index> extents;   ///< of the whole
   bool trainable = true;
-  bool cut = false;             ///< whether any axis cuts it
+  bool cut = false;             ///< whether ranks hold different parts of it
 };
 
 /// A model on a context with its memory: parameters, and gradients that lie in their buckets.
@@ -123,7 +123,7 @@ class network {
                              {},
                              {P::extents.extents.begin(), P::extents.extents.end()},
                              P::trainable,
-                             value.placements.axes_of(placement_kind::shard) != 0};
+                             mesh::group_size(value_type::placements.axes_of(placement_kind::shard)) > 1};
       if constexpr (P::trainable) {
         const int b = bucket_of_[next];
         if (b < 0)
