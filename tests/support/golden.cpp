@@ -183,9 +183,12 @@ void trial::expect(std::string const& name, std::vector<index> const& extents, s
 
 void trial::finish() const {
   if (rejected_) return;
-  for (auto const& [name, a] : case_->arrays)
-    if (a.role == "output" || a.role == "grad")
-      CHECK_MESSAGE(compared_.count(name) == 1, case_->name << " (" << to_string(how_) << "): nothing was compared with " << name);
+  for (auto const& entry : case_->arrays) {
+    std::string const& role = entry.second.role;
+    if (role == "output" || role == "grad")
+      CHECK_MESSAGE(compared_.count(entry.first) == 1,
+                    case_->name << " (" << to_string(how_) << "): nothing was compared with " << entry.first);
+  }
 }
 
 void attempt(test_case const& what, run_description how, std::function<void(trial&)> const& go) {

@@ -27,7 +27,7 @@ template <tessera::device_mesh Mesh, char... By>
 struct cuts {
   static_assert(sizeof...(By) == Mesh::axes);
   using mesh = Mesh;
-  static constexpr char by[] = {By..., 0};
+  static constexpr char by[sizeof...(By) + 1] = {By..., 0};
 
   /// Into how many parts a letter is cut.
   static constexpr index parts(char letter) {
@@ -156,8 +156,8 @@ namespace detail {
 
 template <class Op, class Cuts>
 constexpr bool takes() {
-  if constexpr (requires { Op::template takes<Cuts>; })
-    return Op::template takes<Cuts>;
+  if constexpr (requires { Op::template takes<Cuts>(); })
+    return Op::template takes<Cuts>();
   else
     return true;
 }
@@ -198,7 +198,7 @@ void run_cuts(teams& all, test_case const& c) {
 
 /// Runs a case in float and double with every assignment of the letters to the axes of the meshes at hand.
 ///
-/// `Op::run<T, Cuts>(team, trial)` computes and compares; `Op::takes<Cuts>`, where it exists, says whether the operator has
+/// `Op::run<T, Cuts>(team, trial)` computes and compares; `Op::takes<Cuts>()`, where it exists, says whether the operator has
 /// this cut.
 template <class Op, char... Letters>
 bool run_cuts(teams& all, test_case const& c) {

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <tessera/layer/concept.hpp>
 #include <tessera/layer/flow.hpp>
-#include <tessera/layer/parameter.hpp>
 #include <tessera/layer/resolve.hpp>
 #include <tessera/redistribute/call.hpp>
 
@@ -29,13 +29,6 @@ constexpr bool check_split() {
     return sizeof(generic_split_check<Known>) > 0;
 }
 
-template <class Layer, auto Extents>
-concept layer_like = requires {
-  typename Layer::words;
-  typename Layer::parameters;
-  { Layer::template rules<Extents>() } -> std::same_as<index_rules>;
-};
-
 /// Whether the rules have a letter for each dimension of the input, the parameters and the result.
 template <class... P>
 constexpr bool letters_fit(index_rules const& rules, int input, int output, parameter_list<P...> const*) {
@@ -58,9 +51,9 @@ struct bound_layer {
   using input = Flow;
   using layout_value = placements<Mesh::axes>;
 
-  static_assert(detail::layer_like<Layer, Flow::extents>,
+  static_assert(registered_layer<Layer, Flow::extents>,
                 "tessera: this is no layer: it lacks the members `words`, `parameters` or `rules`; name a layer, or see "
-                "layer/bind.hpp for what a layer of your own needs");
+                "layer/concept.hpp for what a layer of your own needs");
   static constexpr index_rules rules = Layer::template rules<Flow::extents>();
   static constexpr auto output_extents = Layer::template output<Flow::extents>();
   using parameters = typename Layer::parameters;

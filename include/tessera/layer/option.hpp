@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/core/shape.hpp>
 #include <tessera/layer/split.hpp>
 
 #include <ratio>

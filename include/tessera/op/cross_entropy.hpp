@@ -132,11 +132,17 @@ class cross_entropy {
   auto& kernels() const { return logits_.where().kernels(); }
   block<std::int64_t const, 1> label_block() const { return {labels_.data(), {{static_cast<index>(labels_.size())}}}; }
 
+  /// Throws the same on all ranks: the first bad label of the whole batch.
   [[noreturn]] void refuse_label(index bad) const {
-    const interval rows = logits_.part()[0];
-    throw error(bad < 0 ? "a label in rows of the batch that another rank holds"
-                        : "label " + std::to_string(labels_[static_cast<std::size_t>(bad)]) + " in row " +
-                              std::to_string(rows.begin + bad) + " of the batch",
+    constexpr std::int64_t none = std::numeric_limits<std::int64_t>::min();
+    const auto largest = [&](std::int64_t value) {
+      if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(&value, 1, reduction::maximum);
+      return value;
+    };
+    const std::int64_t mine = bad < 0 ? none : -(logits_.part()[0].begin + bad);
+    const std::int64_t first = largest(mine);
+    const std::int64_t label = largest(bad >= 0 && mine == first ? labels_[static_cast<std::size_t>(bad)] : none);
+    throw error("label " + std::to_string(label) + " in row " + std::to_string(-first) + " of the batch",
                 "0 to " + std::to_string(part_.classes - 1) + ", or " + std::to_string(part_.ignore_index) +
                     " to ignore the row",
                 "mend the data, or give the model as many outputs as there are classes");

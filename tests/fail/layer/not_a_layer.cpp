@@ -1,4 +1,4 @@
-// expect: tessera: this is no layer: it lacks the members `words`, `parameters` or `rules`; name a layer, or see layer/bind.hpp for what a layer of your own needs
+// expect: tessera: this is no layer: it lacks the members `words`, `parameters` or `rules`; name a layer, or see layer/concept.hpp for what a layer of your own needs
 #include "../world.hpp"
 
 #include <tessera/layer/chain.hpp>

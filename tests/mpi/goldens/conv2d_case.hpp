@@ -24,7 +24,9 @@ Geometry geometry_of(golden::attributes const& given) {
 template <tessera::index Groups>
 struct conv2d_case {
   template <class Cuts>
-  static constexpr bool takes = Groups == 1 || Groups % Cuts::parts('g') == 0;
+  static constexpr bool takes() {
+    return Groups == 1 || Groups % Cuts::parts('g') == 0;
+  }
 
   template <class T, class Cuts, class Team>
   static void run(Team& team, golden::trial& t) {

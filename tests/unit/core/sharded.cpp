@@ -17,12 +17,12 @@ TEST_CASE("errors say what was found, what was wanted and what to do") {
 TEST_CASE("C05: a block that the split rule does not give this rank is refused") {
   alone team{serial_comm{}};
   using matrix = sharded<float, 2, row<one>, alone>;
-  CHECK_THROWS_WITH_AS(matrix(team, {{5, 2}}, matrix::local_type({{1, 2}})),
+  CHECK_THROWS_WITH_AS(matrix(team, {{5, 2}}, matrix::local_type(shape<2>{{1, 2}})),
                        "tessera: rank 0 has a block of [1, 2] of a tensor of [5, 2]; wanted [5, 2] (floor/ceil blocks, "
                        "larger ones first); cut the tensor with tessera::distribute, or pass the extents that "
                        "tessera::local_box gives",
                        error);
-  CHECK(matrix(team, {{5, 2}}, matrix::local_type({{5, 2}})).extents() == shape<2>{{5, 2}});
+  CHECK(matrix(team, {{5, 2}}, matrix::local_type(shape<2>{{5, 2}})).extents() == shape<2>{{5, 2}});
 }
 
 }  // namespace
