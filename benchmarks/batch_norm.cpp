@@ -1,4 +1,4 @@
-// Batch norm of 16x128x28x28 images in training, cut by batch (statistics of the whole batch) and by channels (no
+// Batch norm of 8x256x56x56 images in training, cut by batch (statistics of the whole batch) and by channels (no
 // messages). By hand it is sums and sums of squares in one pass and one all-reduce, forward and backward.
 
 #include "support/program.hpp"
@@ -11,8 +11,8 @@ namespace {
 
 using namespace comparison;
 
-constexpr ts::shape<4> extents{{16, 128, 28, 28}};
-constexpr double count = 16 * 28 * 28;
+constexpr ts::shape<4> extents{{8, 256, 56, 56}};
+constexpr double count = 8 * 56 * 56;
 constexpr double epsilon = 1e-5;
 
 using sums_type = Eigen::Array<double, 1, Eigen::Dynamic>;

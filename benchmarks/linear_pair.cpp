@@ -20,9 +20,11 @@ constexpr int hidden = 2048;
 
 /// The pair by hand, on this rank's parts of the weights.
 struct by_hand {
-  const_matrix_map x, dy, up, down;
-  const_matrix_map up_bias{nullptr, 1, 0};
-  const_matrix_map down_bias{nullptr, 1, 0};
+  by_hand(const_matrix_map x_, const_matrix_map dy_, const_matrix_map up_, const_matrix_map down_,
+          const_matrix_map up_bias_ = {nullptr, 1, 0}, const_matrix_map down_bias_ = {nullptr, 1, 0})
+      : x(x_), dy(dy_), up(up_), down(down_), up_bias(up_bias_), down_bias(down_bias_) {}
+
+  const_matrix_map x, dy, up, down, up_bias, down_bias;
   matrix h, y, dh, dx, d_up, d_down, d_up_bias, d_down_bias;
 
   bool has_bias() const { return up_bias.cols() > 0; }
@@ -66,7 +68,7 @@ void add_operators(team<Ranks>& where) {
     const auto m = std::make_shared<made>();
     m->d_up = {where, up.extents()};
     m->d_down = {where, down.extents()};
-    const auto hand = std::make_shared<by_hand>(by_hand{map(x), map(dy), map(up), map(down)});
+    const auto hand = std::make_shared<by_hand>(map(x), map(dy), map(up), map(down));
     return std::vector<way>{
         {"ours",
          [=] {
@@ -95,17 +97,15 @@ void add_layers(team<Ranks>& where) {
   add("linear_pair/layers", [&where] {
     const auto x = numbers<ts::replicated>(where, ts::shape<2>{{rows, width}}, 1);
     const auto dy = numbers<ts::replicated>(where, ts::shape<2>{{rows, width}}, 2);
-    // A network cannot be moved.
-    const std::shared_ptr<ts::network<pair, team<Ranks>>> network(
-        new ts::network<pair, team<Ranks>>(where, ts::seed{1}));
+    const auto network = std::make_shared<ts::network<pair, team<Ranks>>>(where, ts::seed{1});
     const auto y = std::make_shared<std::remove_const_t<decltype(x)>>();
     const auto parameters = network->parameters();
     const auto weight = [&](std::size_t i, ts::index local_rows) {
       auto const& value = parameters[i].value;
       return const_matrix_map(value.data, local_rows, value.size() / local_rows);
     };
-    const auto hand = std::make_shared<by_hand>(by_hand{map(x), map(dy), weight(0, parameters[1].value.size()),
-                                                        weight(2, width), weight(1, 1), weight(3, 1)});
+    const auto hand = std::make_shared<by_hand>(map(x), map(dy), weight(0, parameters[1].value.size()),
+                                                weight(2, width), weight(1, 1), weight(3, 1));
     const bool first_rank = where.rank() == 0;
     return std::vector<way>{{"ours",
                              [=] {

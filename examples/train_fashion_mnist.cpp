@@ -1,7 +1,5 @@
 // Trains a small ResNet (121,274 parameters) on Fashion-MNIST, data parallel, tensor parallel or both.
 //
-// run: 2 --epochs 1 --batch 2000 --progress lines
-// run: 4 --mesh both --ranks 4 --epochs 1 --batch 5000 --progress lines
 
 #include "train_fashion_mnist/train.hpp"
 

@@ -30,6 +30,9 @@ struct points {
       }
     }
   }
+  std::vector<std::int64_t> labels_of(ts::interval rows) const {
+    return {labels.begin() + rows.begin, labels.begin() + rows.end()};
+  }
 };
 // [problem]
 
@@ -49,8 +52,7 @@ outcome train(Team& team) {
   // This rank's rows of the points, and their labels. In a serial run these are all of them.
   const points all;
   const auto x = ts::distribute<typename decltype(model)::input_type::layout_type>(team, all.x);
-  const ts::interval rows = x.part()[0];
-  const std::vector labels(all.labels.begin() + rows.begin, all.labels.begin() + rows.end());
+  const auto labels = all.labels_of(x.part()[0]);
 
   outcome result;
   for (int step = 0; step < 20; ++step) result.losses.push_back(trainer.step(x, labels));

@@ -115,7 +115,8 @@ template <class Map>
 auto const& entry_of(Map const& map, std::string const& name) {
   const auto found = map.find(name);
   if (found == map.end())
-    throw tessera::error("no '" + name + "' in this reference case", "a case with it", "compare its entry in the manifest");
+    throw tessera::error("no '" + name + "' in this reference case", "a case with it",
+                         "compare its entry in the manifest");
   return found->second;
 }
 

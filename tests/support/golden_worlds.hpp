@@ -95,7 +95,8 @@ auto put(Team& team, array const& a) {
 /// An array in the layout of the gradient of `Y`: cut alike, replicated where `Y` is partial.
 template <class Y, class Team>
 auto put_gradient(Team& team, array const& a) {
-  return put<typename Y::value_type, Y::rank, tessera::layout_of<typename Y::mesh, tessera::dual(Y::placements)>>(team, a);
+  using layout = tessera::layout_of<typename Y::mesh, tessera::dual(Y::placements)>;
+  return put<typename Y::value_type, Y::rank, layout>(team, a);
 }
 
 /// A tensor's values in C order, gathered from all ranks.
@@ -198,8 +199,8 @@ void run_cuts(teams& all, test_case const& c) {
 
 /// Runs a case in float and double with every assignment of the letters to the axes of the meshes at hand.
 ///
-/// `Op::run<T, Cuts>(team, trial)` computes and compares; `Op::takes<Cuts>()`, where it exists, says whether the operator has
-/// this cut.
+/// `Op::run<T, Cuts>(team, trial)` computes and compares; `Op::takes<Cuts>()`, where it exists, says whether the
+/// operator has this cut.
 template <class Op, char... Letters>
 bool run_cuts(teams& all, test_case const& c) {
   detail::run_cuts<Op, float, Letters...>(all, c);

@@ -9,6 +9,7 @@
 #include <tessera/backend/eigen/matmul.hpp>
 #include <tessera/backend/eigen/optimizer.hpp>
 #include <tessera/backend/eigen/pool2d.hpp>
+#include <tessera/backend/eigen/precompiled.hpp>
 #include <tessera/backend/eigen/softmax.hpp>
 
 namespace tessera {

@@ -19,6 +19,11 @@ namespace tessera {
 /// Gradients of the parameters come out whole: they are what the backward reduction sums.
 template <int C, class... Options>
 struct batch_norm2d {
+  static_assert((detail::known_option<Options, detail::is_no_affine, detail::is_momentum, detail::is_epsilon,
+                                      detail::is_weight_init> &&
+                 ...),
+                "tessera: batch_norm2d has no such option; it has no_affine, momentum_of<...>, epsilon_of<...>, "
+                "weight_init<...> and split words");
   static constexpr bool affine = !detail::has_option<no_affine, Options...>;
   static constexpr double momentum =
       detail::option_or_t<detail::is_momentum, momentum_of<std::ratio<1, 10>>, Options...>::value;

@@ -120,16 +120,11 @@ struct bound_layer {
  private:
   template <class... P>
   static constexpr void append(std::vector<parameter_info<Mesh::axes>>& list, parameter_list<P...> const*) {
-    int operand = 1;
-    const auto one = [&]<class Q>(Q const*) {
-      parameter_info<Mesh::axes> info{Q::name, Q::extents.rank, {}, resolved.operand[operand],
-                                      resolved.gradient[operand], Q::trainable};
-      for (int d = 0; d < Q::extents.rank; ++d) info.extents[d] = Q::extents[d];
-      ++operand;
-      list.push_back(info);
-    };
-    (one(static_cast<P const*>(nullptr)), ...);
-    (void)one;
+    int operand = 0;
+    (void)operand;
+    ((++operand, list.push_back(describe_parameter(P::name, P::extents, resolved.operand[operand],
+                                                   resolved.gradient[operand], P::trainable))),
+     ...);
   }
 };
 

@@ -31,6 +31,13 @@ constexpr conv2d_geometry conv2d_geometry_of(index groups) {
 /// | `split_channels` (groups > 1, flows) | by group | cut by channel | input gradient cut |
 template <int In, int Out, class Window, class... Options>
 struct conv2d {
+  static_assert(detail::is_window<Window>::value,
+                "tessera: conv2d takes a window after its channels; write conv2d<In, Out, window<3>> or window2d<...>");
+  static_assert((detail::known_option<Options, detail::is_groups, detail::is_no_bias, detail::is_weight_init,
+                                      detail::is_bias_init> &&
+                 ...),
+                "tessera: conv2d has no such option; it has groups<...>, no_bias, weight_init<...>, bias_init<...> and "
+                "split words");
   static constexpr int group_count = detail::option_or_t<detail::is_groups, groups<1>, Options...>::value;
   static_assert(group_count > 0 && In % group_count == 0 && Out % group_count == 0,
                 "tessera: conv2d needs input and output channels that the number of groups divides; choose another number "

@@ -16,6 +16,9 @@ namespace tessera {
 /// | `split_input` | W by columns, b whole | partial sum, the bias added once | input gradient cut |
 template <int In, int Out, class... Options>
 struct linear {
+  static_assert((detail::known_option<Options, detail::is_no_bias, detail::is_weight_init, detail::is_bias_init> &&
+                 ...),
+                "tessera: linear has no such option; it has no_bias, weight_init<...>, bias_init<...> and split words");
   static constexpr bool has_bias = !detail::has_option<no_bias, Options...>;
   using words = split_words<Options...>;
 

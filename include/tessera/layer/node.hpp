@@ -34,6 +34,23 @@ class path_entry {
   std::size_t length_;
 };
 
+/// What a visitor of a model needs of a parameter's type beside its tensors. Parameters of many layers have one kind, so
+/// that what is done with them is compiled once.
+template <class Init, bool Trainable>
+struct parameter_kind {
+  using init = Init;
+  static constexpr bool trainable = Trainable;
+};
+
+namespace detail {
+template <class F, class Kind, int Rank, class Value, class Gradient>
+void visit_parameter(std::string& path, std::string_view name, F& f, Kind kind, shape<Rank> const& extents,
+                     Value& value, Gradient& gradient) {
+  const path_entry entry(path, name);
+  f(path, kind, extents, value, gradient);
+}
+}  // namespace detail
+
 /// A bound layer with its memory: parameters, gradients, and what forward keeps for backward.
 ///
 /// `node_of<Bound, T, Context>` names it for every kind of layer; all have `forward`, `backward` and `visit`.
@@ -58,18 +75,13 @@ class layer_node {
     }();
     static_assert(states_last, "tessera: list the parameters of a layer before its states");
 
+    static constexpr int trainable = (0 + ... + (P::trainable ? 1 : 0));
+
     template <int... I>
     static auto values(std::integer_sequence<int, I...>) -> std::tuple<parameter_tensor<I + 1, P>...>;
-    template <int I, class Q>
-    static auto one_gradient() {
-      if constexpr (Q::trainable)
-        return std::tuple<gradient_tensor<I, Q>>{};
-      else
-        return std::tuple<>{};
-    }
     template <int... I>
     static auto gradients(std::integer_sequence<int, I...>)
-        -> decltype(std::tuple_cat(one_gradient<I + 1, P>()...));
+        -> std::tuple<std::conditional_t<P::trainable, gradient_tensor<I + 1, P>, no_gradient>...>;
 
     using sequence = std::make_integer_sequence<int, static_cast<int>(sizeof...(P))>;
     using values_type = decltype(values(sequence{}));
@@ -90,9 +102,9 @@ class layer_node {
   output_type forward(X const& x, bool training) {
     const layer_environment<Context, Bound, true> env{x.where(), training};
     const input_type in = redistribute<typename input_type::layout_type>(x);
-    if (training) return run_forward(env, saved_, in);
+    if (training) return run_forward(env, saved_, in, typename storage::sequence{});
     saved_type unused{};
-    return run_forward(env, unused, in);
+    return run_forward(env, unused, in, typename storage::sequence{});
   }
 
   /// The input's gradient in the layout `Bound::gradient`, or `no_gradient`; parameter gradients are written in place,
@@ -103,19 +115,19 @@ class layer_node {
       saved_ = {};
       return no_gradient{};
     } else {
-      return run_backward<WantsInput>(dy, ready);
+      return run_backward<WantsInput>(dy, ready, typename storage::sequence{});
     }
   }
 
-  /// Calls `f(path and name, parameter tag, value, gradient or no_gradient)` for each parameter and state.
+  /// Calls `f(path and name, parameter_kind, extents, value, gradient or no_gradient)` for each parameter and state.
   template <class F>
   void visit(std::string& path, F& f) {
-    visit(path, f, static_cast<typename Bound::parameters const*>(nullptr));
+    visit(path, f, static_cast<typename Bound::parameters const*>(nullptr), typename storage::sequence{});
   }
   /// Numbers the trainable parameters from `first`; returns the number after the last.
   int number(int first) {
     first_ = first;
-    return first + static_cast<int>(std::tuple_size_v<typename storage::gradients_type>);
+    return first + storage::trainable;
   }
 
  private:
@@ -130,14 +142,13 @@ class layer_node {
   };
   using saved_type = typename saved_of<input_type>::type;
 
-  template <bool WantsInput, class Dy, class Ready>
-  auto run_backward(Dy const& dy, Ready& ready) {
+  template <bool WantsInput, class Dy, class Ready, int... I>
+  auto run_backward(Dy const& dy, Ready& ready, std::integer_sequence<int, I...>) {
     const layer_environment<Context, Bound, WantsInput> env{dy.where(), true};
     const auto gradient = redistribute<layout_of<mesh, Bound::needed(Dy::placements)>>(dy);
-    auto dx = std::apply([&](auto&... p) { return layer::backward(env, saved_, gradient, gradients_, p...); }, values_);
+    auto dx = layer::backward(env, saved_, gradient, gradients_, std::get<I>(values_)...);
     saved_ = {};
-    constexpr int trainable = static_cast<int>(std::tuple_size_v<typename storage::gradients_type>);
-    if constexpr (trainable > 0) ready(first_, trainable);
+    if constexpr (storage::trainable > 0) ready(first_, storage::trainable);
     if constexpr (!WantsInput) {
       return no_gradient{};
     } else {
@@ -149,31 +160,20 @@ class layer_node {
     }
   }
 
-  template <class Env>
-  output_type run_forward(Env const& env, saved_type& saved, input_type const& in) {
-    auto y = std::apply([&](auto&... p) { return layer::forward(env, saved, in, p...); }, values_);
+  template <class Env, int... I>
+  output_type run_forward(Env const& env, saved_type& saved, input_type const& in, std::integer_sequence<int, I...>) {
+    auto y = layer::forward(env, saved, in, std::get<I>(values_)...);
     static_assert(std::is_same_v<decltype(y), output_type>,
                   "tessera: forward of this layer returns a tensor in another layout than its rules say; compare the "
                   "two types below and redistribute, or mend the rules");
     return y;
   }
 
-  template <class F, class... P>
-  void visit(std::string& path, F& f, parameter_list<P...> const*) {
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      (visit_one<I, P>(path, f), ...);
-    }(typename storage::sequence{});
-  }
-  template <int I, class P, class F>
-  void visit_one(std::string& path, F& f) {
-    const path_entry name(path, P::name);
-    auto& value = std::get<I>(values_);
-    if constexpr (P::trainable) {
-      f(path, P{}, value, std::get<I>(gradients_));
-    } else {
-      no_gradient none;
-      f(path, P{}, value, none);
-    }
+  template <class F, class... P, int... I>
+  void visit(std::string& path, F& f, parameter_list<P...> const*, std::integer_sequence<int, I...>) {
+    (detail::visit_parameter(path, P::name, f, parameter_kind<typename P::init, P::trainable>{}, P::extents,
+                             std::get<I>(values_), std::get<I>(gradients_)),
+     ...);
   }
 
   typename storage::values_type values_;

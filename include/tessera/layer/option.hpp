@@ -86,6 +86,14 @@ struct is_groups : std::false_type {};
 template <int N>
 struct is_groups<groups<N>> : std::true_type {};
 template <class X>
+struct is_no_bias : std::is_same<X, no_bias> {};
+template <class X>
+struct is_no_affine : std::is_same<X, no_affine> {};
+template <class X>
+struct is_ceil_mode : std::is_same<X, ceil_mode> {};
+template <class X>
+struct is_exclude_padding : std::is_same<X, exclude_padding> {};
+template <class X>
 struct is_weight_init : std::false_type {};
 template <class I>
 struct is_weight_init<weight_init<I>> : std::true_type {};
@@ -116,6 +124,11 @@ struct option_or<Is, Default, First, Rest...> {
 };
 template <template <class> class Is, class Default, class... Options>
 using option_or_t = typename option_or<Is, Default, Options...>::type;
+
+/// Whether an option is a split word or one of those that a layer has: an option that nobody reads would mislead.
+template <class Option, template <class> class... Is>
+inline constexpr bool known_option =
+    split_policy<Option> || std::is_same_v<Option, no_split> || (Is<Option>::value || ...);
 
 /// Whether the option is among them.
 template <class Option, class... Options>

@@ -52,4 +52,14 @@ struct parameter_info {
   }
 };
 
+/// The description of one parameter.
+template <int Rank, int Axes>
+constexpr parameter_info<Axes> describe_parameter(std::string_view name, shape<Rank> const& extents,
+                                                  placements<Axes> const& layout, placements<Axes> const& gradient,
+                                                  bool trainable) {
+  parameter_info<Axes> info{name, Rank, {}, layout, gradient, trainable};
+  for (int d = 0; d < Rank; ++d) info.extents[d] = extents[d];
+  return info;
+}
+
 }  // namespace tessera

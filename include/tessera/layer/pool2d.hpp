@@ -23,6 +23,8 @@ constexpr pool2d_geometry pool2d_geometry_of() {
 /// What all poolings have in common. They have no parameters, and backward is linear in the gradient.
 template <class... Options>
 struct pool2d_layer {
+  static_assert((known_option<Options, is_ceil_mode, is_exclude_padding> && ...),
+                "tessera: poolings have no such option; they have ceil_mode, exclude_padding and split words");
   using words = split_words<Options...>;
   using parameters = parameter_list<>;
   static constexpr bool gradient_is_linear = true;

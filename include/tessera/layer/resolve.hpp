@@ -19,7 +19,7 @@ struct resolved_layer {
   constexpr axis_set axes_cutting(std::string_view letters) const {
     unsigned set = 0;
     for (int a = 0; a < Axes; ++a)
-      if (letter[a] != no_letter && letters.find(letter[a]) != std::string_view::npos) set |= 1u << a;
+      if (letter[a] != no_letter && dim_of(letters, letter[a]) >= 0) set |= 1u << a;
     return static_cast<axis_set>(set);
   }
 };
@@ -62,7 +62,7 @@ constexpr named_cuts<Mesh::axes> cuts_named_by(word_list<Words...>) {
 template <class Mesh>
 constexpr bool words_known(index_rules const& rules, named_cuts<Mesh::axes> const& named) {
   for (int i = 0; i < named.count; ++i)
-    if (rules.find(named.list[i].word) == nullptr) return false;
+    if (rules.find(named.list[i].word) < 0) return false;
   return true;
 }
 
@@ -75,7 +75,7 @@ constexpr bool words_divide(index_rules const& rules, named_cuts<Mesh::axes> con
     index parts = 1;
     for (int j = 0; j < named.count; ++j)
       if (named.list[j].word == named.list[i].word) parts *= Mesh::sizes[static_cast<std::size_t>(named.list[j].axis)];
-    if (!divides(*rules.find(named.list[i].word), parts)) return false;
+    if (!divides(rules.cuts[rules.find(named.list[i].word)], parts)) return false;
   }
   return true;
 }
@@ -91,7 +91,7 @@ constexpr resolved_layer<Mesh::axes> resolve(index_rules const& rules, placement
   resolved_layer<axes> r;
   int order[8] = {};
   for (int i = 0; i < named.count; ++i) {
-    r.letter[named.list[i].axis] = rules.find(named.list[i].word)->letter;
+    r.letter[named.list[i].axis] = rules.cuts[rules.find(named.list[i].word)].letter;
     order[named.list[i].axis] = 16 + named.list[i].order;
   }
   const std::string_view input = rules.operand(0);
@@ -101,17 +101,17 @@ constexpr resolved_layer<Mesh::axes> resolve(index_rules const& rules, placement
       if (r.letter[a] == input[static_cast<std::size_t>(d)]) parts *= Mesh::sizes[static_cast<std::size_t>(a)];
     for (int cut = 0; cut < incoming.cuts(d); ++cut) {
       const int a = incoming.axis_cutting(d, cut);
-      index_cut const* rule = rules.find(input[static_cast<std::size_t>(d)]);
-      if (r.letter[a] != r.no_letter || rule == nullptr || !rule->flows) continue;
+      const int rule = rules.find(input[static_cast<std::size_t>(d)]);
+      if (r.letter[a] != r.no_letter || rule < 0 || !rules.cuts[rule].flows) continue;
       parts *= Mesh::sizes[static_cast<std::size_t>(a)];
-      if (!divides(*rule, parts)) break;
-      r.letter[a] = rule->letter;
+      if (!divides(rules.cuts[rule], parts)) break;
+      r.letter[a] = rules.cuts[rule].letter;
       order[a] = cut;
     }
   }
   for (int a = 0; a < axes; ++a) {
     if (r.letter[a] == r.no_letter) continue;
-    const bool complete = rules.find(r.letter[a])->complete;
+    const bool complete = rules.cuts[rules.find(r.letter[a])].complete;
     const int out = dim_of(rules.result(), r.letter[a]);
     r.output[a] = out < 0 ? partial_placement() : shard_placement(out, order[a]);
     for (int i = 0; i < rules.operands(); ++i) {

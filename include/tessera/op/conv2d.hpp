@@ -31,8 +31,8 @@ struct conv2d_weight_gradient_op {
 template <index Groups, sharded_tensor X>
 constexpr void check_groups() {
   static_assert(Groups == 1 || Groups % X::mesh::group_size(X::placements.shard_axes(1)) == 0,
-                "tessera: conv2d has a number of groups that its channels are not cut by; choose a number of parts that "
-                "divides the number of groups");
+                "tessera: conv2d has a number of groups that its channels are not cut by; choose a number of parts "
+                "that divides the number of groups");
 }
 
 /// The geometry as one rank's block sees it: of the groups it has its share.

@@ -81,8 +81,8 @@ auto flatten(X const& x) {
 template <sharded_tensor Dx, sharded_tensor Dy>
 Dx flatten_backward(Dy const& dy, shape<Dx::rank> const& extents) {
   static_assert(Dx::placements.partial_axes() == Dy::placements.partial_axes(),
-                "tessera: flatten needs the gradient partial along the axes that its input's gradient is partial along; "
-                "redistribute it first");
+                "tessera: flatten needs the gradient partial along the axes that its input's gradient is partial "
+                "along; redistribute it first");
   Dx dx(dy.where(), extents);
   detail::require_extent(dx.local().size(), dy.local().size(), "size of this rank's block of the input of flatten");
   detail::reshape_block(dy.where().kernels(), dy.local(), dx.local());

@@ -26,6 +26,14 @@ struct index_cut {
   index multiple = 0;        ///< where not 0: only numbers of parts that divide it are possible (groups)
 };
 
+/// Position of a letter in a text, or -1.
+constexpr int dim_of(std::string_view letters, char letter) {
+  // Not string_view::find: under sanitizers g++ 12 takes its check for null for no constant.
+  for (std::size_t i = 0; i < letters.size(); ++i)
+    if (letters[i] == letter) return static_cast<int>(i);
+  return -1;
+}
+
 /// How an operator can be split, written as index notation: `nk,ok+o->no`, one letter a dimension, `,` before operands
 /// that are multiplied and `+` before those that are added.
 ///
@@ -48,10 +56,10 @@ struct index_rules {
   }
 
   constexpr std::string_view spec() const { return {text, static_cast<std::size_t>(length)}; }
-  constexpr std::string_view result() const { return spec().substr(spec().find('>') + 1); }
+  constexpr std::string_view result() const { return spec().substr(arrow() + 2); }
   constexpr int operands() const {
     int n = 1;
-    for (const char c : spec().substr(0, spec().find('-'))) n += c == ',' || c == '+';
+    for (const char c : spec().substr(0, arrow())) n += c == ',' || c == '+';
     return n;
   }
   /// Whether operand `i` is added to the result (a bias) rather than multiplied into it.
@@ -62,28 +70,27 @@ struct index_rules {
   }
   /// The letters of operand `i`, one a dimension.
   constexpr std::string_view operand(int i) const {
-    std::string_view rest = spec().substr(0, spec().find('-'));
-    for (; i > 0; --i) rest.remove_prefix(rest.find_first_of(",+") + 1);
-    return rest.substr(0, rest.find_first_of(",+"));
+    std::size_t begin = 0;
+    for (; i > 0; ++begin) i -= text[begin] == ',' || text[begin] == '+';
+    std::size_t end = begin;
+    while (end < arrow() && text[end] != ',' && text[end] != '+') ++end;
+    return spec().substr(begin, end - begin);
   }
-  /// The cut of a letter or word, or null.
-  constexpr index_cut const* find(char letter) const {
+  /// Position of the cut with this letter or word in `cuts`, or -1.
+  constexpr int find(char letter) const {
     for (int i = 0; i < count; ++i)
-      if (cuts[i].letter == letter) return &cuts[i];
-    return nullptr;
+      if (cuts[i].letter == letter) return i;
+    return -1;
   }
-  constexpr index_cut const* find(std::string_view word) const {
+  constexpr int find(std::string_view word) const {
     for (int i = 0; i < count; ++i)
-      if (cuts[i].word == word) return &cuts[i];
-    return nullptr;
+      if (cuts[i].word == word) return i;
+    return -1;
   }
-};
 
-/// Position of a letter in the letters of an operand, or -1.
-constexpr int dim_of(std::string_view letters, char letter) {
-  const auto at = letters.find(letter);
-  return at == std::string_view::npos ? -1 : static_cast<int>(at);
-}
+ private:
+  constexpr std::size_t arrow() const { return static_cast<std::size_t>(dim_of(spec(), '-')); }
+};
 
 /// Rules of an operator that works element by element on `operands` tensors of one shape: every dimension may be cut.
 constexpr index_rules elementwise_rules(int rank, int operands, linearity partial = linearity::none) {
@@ -144,7 +151,7 @@ constexpr inferred_result<Axes> infer_result(index_rules const& rules,
       continue;
     }
     if (letter == 0) continue;
-    if (rules.find(letter) == nullptr) return inferred_result<Axes>{placements<Axes>{}, rule_fault::no_such_split};
+    if (rules.find(letter) < 0) return inferred_result<Axes>{placements<Axes>{}, rule_fault::no_such_split};
     for (std::size_t i = 0; i < N; ++i) {
       const int dim = dim_of(rules.operand(static_cast<int>(i)), letter);
       placement const& p = operands[i][a];
@@ -159,8 +166,9 @@ constexpr inferred_result<Axes> infer_result(index_rules const& rules,
 }
 
 template <class First, class... Xs>
-inline constexpr bool belong_together = (std::is_same_v<typename First::context_type, typename Xs::context_type> && ...) &&
-                                        (std::is_same_v<typename First::value_type, typename Xs::value_type> && ...);
+inline constexpr bool belong_together =
+    (std::is_same_v<typename First::context_type, typename Xs::context_type> && ...) &&
+    (std::is_same_v<typename First::value_type, typename Xs::value_type> && ...);
 
 template <class Op, int Rank, class First, class... Xs>
 struct result_of {

@@ -68,6 +68,9 @@ constexpr auto stated_extents() {
 
 template <class Model, class... Policies>
 struct model_parts_of {
+  static_assert(((is_input<Policies>::value || is_data_parallel<Policies>::value || is_fusion<Policies>::value) && ...),
+                "tessera: this is no policy of a parallel model; it takes input<...>, data_parallel<...> and one of "
+                "fuse::at, fuse::bytes, fuse::all and fuse::each");
   using model = Model;
   using given_input = option_or_t<is_input, no_input, Policies...>;
   using batch_layout = typename option_or_t<is_data_parallel, not_data_parallel, Policies...>::layout;

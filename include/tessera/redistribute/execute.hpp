@@ -3,6 +3,8 @@
 #include <tessera/core/sharded.hpp>
 #include <tessera/redistribute/route.hpp>
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace tessera::detail {
@@ -50,10 +52,30 @@ constexpr box<Rank> exchanged_piece(step<Mesh::axes> const& s, shape<Rank> const
   return intersect(local_box<Mesh>(s.from, global, source), local_box<Mesh>(s.to, global, target));
 }
 
-/// Carries out one step on this rank's block. Collective over the groups of `s.group`.
+/// Where the pieces of a block lie in its memory one after the other, in member order and without gaps: the place of the
+/// first, else nothing. Such pieces are sent and received where they are. `piece(r)` is in the block's own indices.
+template <storage_order Order, int Rank, class Piece>
+std::optional<index> packed_place(std::vector<index> const& counts, shape<Rank> const& whole, Piece piece) {
+  const auto strides = strides_of<Order>(whole);
+  std::optional<index> place;
+  index end = 0;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    if (counts[r] == 0) continue;
+    const box<Rank> part = piece(r);
+    index offset = 0;
+    for (int d = 0; d < Rank; ++d) offset += part[d].begin * strides[static_cast<std::size_t>(d)];
+    if (!contiguous<Order>(part, whole) || (place && offset != end)) return std::nullopt;
+    if (!place) place = offset;
+    end = offset + counts[r];
+  }
+  return place;
+}
+
+/// Carries out one step on this rank's block, in place where nobody else has it. Collective over the groups of
+/// `s.group`.
 template <class T, int Rank, context Context>
 auto execute_step(Context& context, step<Context::mesh::axes> const& s, shape<Rank> const& global,
-                  typename sharded<T, Rank, replicated, Context>::local_type const& have) {
+                  typename sharded<T, Rank, replicated, Context>::local_type have) {
   using local = typename sharded<T, Rank, replicated, Context>::local_type;
   using mesh = typename Context::mesh;
   constexpr storage_order order = Context::backend::order;
@@ -65,8 +87,9 @@ auto execute_step(Context& context, step<Context::mesh::axes> const& s, shape<Ra
   const auto member = [&](std::size_t r) { return mesh::group_member(s.group, at, static_cast<int>(r)); };
 
   if (s.kind == step_kind::all_reduce) {
-    local out = have.clone();
-    if (members > 1) context.group(s.group).all_reduce(out.data(), out.size(), s.op);
+    if (members == 1) return have;
+    local out = have.unique() ? std::move(have) : have.clone();
+    context.group(s.group).all_reduce(out.data(), out.size(), s.op);
     return out;
   }
   if (s.kind == step_kind::slice || members == 1) {
@@ -75,71 +98,77 @@ auto execute_step(Context& context, step<Context::mesh::axes> const& s, shape<Ra
     copy_box<T>(have.read(), relative(wanted, mine), out.view(), {});
     return out;
   }
+
+  using buffer = tensor<T, 1, typename Context::backend::memory, order>;
   local out(wanted.extents());
   auto& group = context.group(s.group);
   std::vector<index> sent(n);
   std::vector<index> received(n);
 
   if (s.kind == step_kind::all_gather) {
-    std::vector<box<Rank>> parts(n);
-    bool in_place = true;
-    for (std::size_t r = 0; r < n; ++r) {
-      parts[r] = local_box<mesh>(s.from, global, member(r));
-      received[r] = parts[r].size();
-    }
-    const auto starts = starts_of(received);
-    const auto strides = strides_of<order>(wanted.extents());
-    for (std::size_t r = 0; r < n; ++r) {
-      parts[r] = relative(parts[r], wanted);
-      index offset = 0;
-      for (int d = 0; d < Rank; ++d) offset += parts[r][d].begin * strides[static_cast<std::size_t>(d)];
-      in_place = in_place && (received[r] == 0 || (contiguous<order>(parts[r], wanted.extents()) && offset == starts[r]));
-    }
-    if (in_place) {
-      group.all_gather(have.data(), out.data(), received);
+    const auto part_of = [&](std::size_t r) { return relative(local_box<mesh>(s.from, global, member(r)), wanted); };
+    for (std::size_t r = 0; r < n; ++r) received[r] = part_of(r).size();
+    if (const auto place = packed_place<order>(received, wanted.extents(), part_of)) {
+      group.all_gather(have.data(), out.data() + *place, received);
       return out;
     }
-    tensor<T, 1, typename Context::backend::memory, order> buffer(shape<1>{starts[n]});
-    group.all_gather(have.data(), buffer.data(), received);
-    for (std::size_t r = 0; r < n; ++r)
-      copy_box<T>(block<T const, Rank, order>{buffer.data() + starts[r], parts[r].extents()},
-                  relative(parts[r], parts[r]), out.view(), begins(parts[r]));
+    const auto starts = starts_of(received);
+    buffer incoming(shape<1>{starts[n]});
+    group.all_gather(have.data(), incoming.data(), received);
+    for (std::size_t r = 0; r < n; ++r) {
+      const box<Rank> part = part_of(r);
+      copy_box<T>(block<T const, Rank, order>{incoming.data() + starts[r], part.extents()}, relative(part, part),
+                  out.view(), begins(part));
+    }
     return out;
   }
 
-  // What each member gets of my block, packed in member order.
   const bool reduce = s.kind == step_kind::reduce_scatter;
   const auto self = static_cast<std::size_t>(mesh::group_rank(s.group, at));
-  const auto piece_to = [&](std::size_t r) { return exchanged_piece<mesh>(s, global, at, member(r)); };
-  const auto piece_from = [&](std::size_t r) { return exchanged_piece<mesh>(s, global, member(r), at); };
+  const auto piece_to = [&](std::size_t r) { return relative(exchanged_piece<mesh>(s, global, at, member(r)), mine); };
+  const auto piece_from = [&](std::size_t r) {
+    return relative(exchanged_piece<mesh>(s, global, member(r), at), wanted);
+  };
   for (std::size_t r = 0; r < n; ++r) {
     const bool remote = reduce || r != self;
     sent[r] = remote ? piece_to(r).size() : 0;
     received[r] = remote && !reduce ? piece_from(r).size() : 0;
   }
-  const auto out_starts = starts_of(sent);
-  tensor<T, 1, typename Context::backend::memory, order> outgoing(shape<1>{out_starts[n]});
-  for (std::size_t r = 0; r < n; ++r) {
-    if (sent[r] == 0) continue;
-    const box<Rank> piece = piece_to(r);
-    copy_box<T>(have.read(), relative(piece, mine),
-                block<T, Rank, order>{outgoing.data() + out_starts[r], piece.extents()}, {});
+
+  // What each member gets of my block, in member order.
+  T const* outgoing = nullptr;
+  buffer packed{};
+  if (const auto place = packed_place<order>(sent, mine.extents(), piece_to)) {
+    outgoing = have.data() + *place;
+  } else {
+    const auto starts = starts_of(sent);
+    packed = buffer(shape<1>{starts[n]});
+    outgoing = packed.data();
+    for (std::size_t r = 0; r < n; ++r) {
+      if (sent[r] == 0) continue;
+      const box<Rank> piece = piece_to(r);
+      copy_box<T>(have.read(), piece, block<T, Rank, order>{packed.data() + starts[r], piece.extents()}, {});
+    }
   }
   if (reduce) {
-    group.reduce_scatter(outgoing.data(), out.data(), sent, s.op);
+    group.reduce_scatter(outgoing, out.data(), sent, s.op);
     return out;
   }
-  const auto in_starts = starts_of(received);
-  tensor<T, 1, typename Context::backend::memory, order> incoming(shape<1>{in_starts[n]});
-  group.all_to_all(outgoing.data(), sent, incoming.data(), received);
+
+  if (const box<Rank> kept = piece_from(self); kept.size() > 0)
+    copy_box<T>(have.read(), piece_to(self), out.view(), begins(kept));
+  if (const auto place = packed_place<order>(received, wanted.extents(), piece_from)) {
+    group.all_to_all(outgoing, sent, out.data() + *place, received);
+    return out;
+  }
+  const auto starts = starts_of(received);
+  buffer incoming(shape<1>{starts[n]});
+  group.all_to_all(outgoing, sent, incoming.data(), received);
   for (std::size_t r = 0; r < n; ++r) {
+    if (received[r] == 0) continue;
     const box<Rank> piece = piece_from(r);
-    if (piece.size() == 0) continue;
-    if (r == self)
-      copy_box<T>(have.read(), relative(piece, mine), out.view(), begins(relative(piece, wanted)));
-    else
-      copy_box<T>(block<T const, Rank, order>{incoming.data() + in_starts[r], piece.extents()}, relative(piece, piece),
-                  out.view(), begins(relative(piece, wanted)));
+    copy_box<T>(block<T const, Rank, order>{incoming.data() + starts[r], piece.extents()}, relative(piece, piece),
+                out.view(), begins(piece));
   }
   return out;
 }

@@ -6,9 +6,10 @@ namespace tessera {
 
 /// The same tensor in another layout: carries out the route between the two, which is found while compiling.
 ///
-/// Collectives: those of `route_between`, over the axes it names. A change to the same layout shares the block.
+/// Collectives: those of `route_between`, over the axes it names. A change to the same layout shares the block. A partial
+/// value that is moved in and shared with nobody is reduced in place.
 template <layout_word Layout, sharded_tensor X>
-auto redistribute(X const& x) {
+auto redistribute(X x) {
   using mesh = typename X::mesh;
   constexpr auto target = placements_of<mesh, Layout>;
   using result = relaid<X, X::rank, target>;
@@ -16,9 +17,9 @@ auto redistribute(X const& x) {
     return x;
   } else {
     static constexpr auto route = route_between<mesh, X::placements, target>;
-    auto local = x.local();
+    auto local = std::move(x.local());
     for (auto const& s : route)
-      local = detail::execute_step<typename X::value_type>(x.where(), s, x.extents(), local);
+      local = detail::execute_step<typename X::value_type>(x.where(), s, x.extents(), std::move(local));
     return result(x.where(), x.extents(), std::move(local));
   }
 }
@@ -27,8 +28,8 @@ auto redistribute(X const& x) {
 template <layout_word Layout>
 struct to_layout {
   template <sharded_tensor X>
-  friend auto operator|(X const& x, to_layout) {
-    return redistribute<Layout>(x);
+  friend auto operator|(X x, to_layout) {
+    return redistribute<Layout>(std::move(x));
   }
 };
 template <layout_word Layout>

@@ -24,81 +24,38 @@ struct parameter_view {
   bool cut = false;             ///< whether ranks hold different parts of it
 };
 
-/// A model on a context with its memory: parameters, and gradients that lie in their buckets.
-///
-/// `Model` is a layer of any kind, or `parallel<...>`. `T` is float or double.
-template <class Model, context Context, class T = float>
-class network {
+namespace detail {
+
+/// The part of a network that does not depend on the model's type, so that long models do not make it longer.
+template <context Context, class T>
+class network_memory {
  public:
   using mesh = typename Context::mesh;
-  using plan_type = plan<Model, mesh>;
-  using bound = typename plan_type::bound;
-  using input_type = edge_tensor<T, Context, plan_type::input::rank, plan_type::input::layout>;
-  using output_type = edge_tensor<T, Context, plan_type::output::rank, plan_type::loss_layout>;
 
-  /// Starts every parameter at the values of its initialiser. No communication: all ranks draw the same numbers.
-  network(Context& context, seed start) : context_(&context) {
-    root_.number(0);
-    allocate_buckets();
-    allocate_parameters(start);
-  }
-  network(network const&) = delete;
-  network& operator=(network const&) = delete;
-
-  Context& where() const { return *context_; }
-
-  /// The output in the layout in which a loss takes it. `training` turns batch statistics on.
-  output_type forward(input_type const& x, bool training = true) {
-    return redistribute<typename output_type::layout_type>(root_.forward(x, training));
-  }
-
-  /// Gradients of all parameters, from that of the output of the last forward pass in training.
-  ///
-  /// Each bucket is all-reduced when its last gradient exists; afterwards every gradient is whole.
-  void backward(output_type const& gradient) {
-    pending_ = bucket_sizes_;
-    root_.template backward<false>(gradient, *this);
-  }
-
-  /// All parameters and states, in order of definition.
-  std::vector<parameter_view<T>> const& parameters() const { return parameters_; }
-  /// Calls `f(name, value)` with each parameter and state as a typed tensor, in order of definition.
-  template <class F>
-  void for_each_parameter(F&& f) {
-    auto one = [&](std::string const& name, auto, auto& value, auto&) { f(name, value); };
-    std::string path;
-    root_.visit(path, one);
-  }
-
-  /// Rank 0's whole parameters and states to all ranks; those that are cut are left alone.
-  void broadcast_parameters() {
-    for (auto& p : parameters_)
-      if (!p.cut && mesh::devices > 1) context_->group(mesh::all).broadcast(p.value.data, p.value.size(), 0);
-  }
+  explicit network_memory(Context& context) : context_(&context) {}
+  network_memory(network_memory const&) = delete;
+  network_memory& operator=(network_memory const&) = delete;
 
   /// Called by layers when the gradients of `count` parameters from `first` on exist.
   void operator()(int first, int count) {
     for (int i = first; i < first + count; ++i) {
       const int b = bucket_of_[static_cast<std::size_t>(i)];
-      if (b < 0 || --pending_[static_cast<std::size_t>(b)] > 0) continue;
+      if (b < 0 || --buckets_[static_cast<std::size_t>(b)].pending > 0) continue;
       auto& bucket = buckets_[static_cast<std::size_t>(b)];
       context_->group(bucket.axes).all_reduce(bucket.memory.data(), bucket.memory.size(), reduction::sum);
     }
   }
 
- private:
-  using memory_type = tensor<T, 1, typename Context::backend::memory, Context::backend::order>;
-  struct bucket {
-    axis_set axes;
-    memory_type memory;
-  };
+  void begin_backward() {
+    for (auto& bucket : buckets_) bucket.pending = bucket.members;
+  }
 
   /// Where the gradients of this rank's blocks lie in their buckets, which follows from the plan alone.
-  void allocate_buckets() {
-    const auto trainable = plan_type::trainable();
+  void allocate_buckets(std::vector<parameter_info<mesh::axes>> const& trainable,
+                        std::vector<gradient_bucket> const& plan) {
     bucket_of_.assign(trainable.size(), -1);
     offsets_.assign(trainable.size(), 0);
-    for (gradient_bucket const& planned : plan_type::buckets(sizeof(T))) {
+    for (gradient_bucket const& planned : plan) {
       index size = 0;
       for (const int member : planned.members) {
         const auto m = static_cast<std::size_t>(member);
@@ -106,39 +63,53 @@ class network {
         offsets_[m] = size;
         size += trainable[m].template local_size<mesh>(context_->coordinates());
       }
-      bucket_sizes_.push_back(static_cast<int>(planned.members.size()));
-      buckets_.push_back({planned.axes, memory_type(shape<1>{{size}}, T{0})});
+      buckets_.push_back(
+          {planned.axes, memory_type(shape<1>{{size}}, T{0}), static_cast<int>(planned.members.size()), 0});
     }
   }
 
-  void allocate_parameters(seed start) {
-    std::size_t next = 0;
-    auto one = [&]<class P>(std::string const& name, P, auto& value, auto& gradient) {
-      using value_type = std::remove_reference_t<decltype(value)>;
-      using gradient_type = std::remove_reference_t<decltype(gradient)>;
-      value = value_type(*context_, P::extents);
-      fill<typename P::init>(value, philox(start.value, stream_of(name)));
+  /// Visits parameters in order of definition and gives them memory and their first values.
+  struct allocator {
+    network_memory& network;
+    seed start;
+    std::size_t next = 0;  ///< trainable parameter
+
+    template <class Kind, int Rank, class Value, class Gradient>
+    void operator()(std::string const& name, Kind, shape<Rank> const& extents, Value& value, Gradient& gradient) {
+      value = Value(*network.context_, extents);
+      fill<typename Kind::init>(value, philox(start.value, stream_of(name)));
       parameter_view<T> view{name,
                              {value.local().data(), {{value.local().size()}}},
                              {},
-                             {P::extents.extents.begin(), P::extents.extents.end()},
-                             P::trainable,
-                             mesh::group_size(value_type::placements.axes_of(placement_kind::shard)) > 1};
-      if constexpr (P::trainable) {
-        const int b = bucket_of_[next];
-        if (b < 0)
-          gradient = gradient_type(*context_, P::extents);
-        else
-          gradient = gradient_type(*context_, P::extents,
-                                   buckets_[static_cast<std::size_t>(b)].memory.part(offsets_[next], value.local().extents()));
+                             {extents.extents.begin(), extents.extents.end()},
+                             Kind::trainable,
+                             mesh::group_size(Value::placements.axes_of(placement_kind::shard)) > 1};
+      if constexpr (Kind::trainable) {
+        const int b = network.bucket_of_[next];
+        if (b < 0) {
+          gradient = Gradient(*network.context_, extents);
+        } else {
+          auto const& bucket = network.buckets_[static_cast<std::size_t>(b)].memory;
+          gradient = Gradient(*network.context_, extents, bucket.part(network.offsets_[next], value.local().extents()));
+        }
         view.gradient = {gradient.local().data(), {{gradient.local().size()}}};
         ++next;
       }
-      parameters_.push_back(std::move(view));
-    };
-    std::string path;
-    root_.visit(path, one);
-  }
+      network.parameters_.push_back(std::move(view));
+    }
+  };
+
+  Context* context_;
+  std::vector<parameter_view<T>> parameters_{};
+
+ private:
+  using memory_type = tensor<T, 1, typename Context::backend::memory, Context::backend::order>;
+  struct bucket {
+    axis_set axes;
+    memory_type memory;
+    int members;
+    int pending;  ///< members whose gradient does not exist yet
+  };
 
   /// Each element by its index in the whole, in logical row-major order.
   template <class Init, class Value>
@@ -163,14 +134,70 @@ class network {
     }
   }
 
-  Context* context_;
+  std::vector<bucket> buckets_{};
+  std::vector<int> bucket_of_{};   // by trainable parameter, -1 for none
+  std::vector<index> offsets_{};   // by trainable parameter, in its bucket
+};
+
+}  // namespace detail
+
+/// A model on a context with its memory: parameters, and gradients that lie in their buckets.
+///
+/// `Model` is a layer of any kind, or `parallel<...>`. `T` is float or double.
+template <class Model, context Context, class T = float>
+class network {
+ public:
+  using mesh = typename Context::mesh;
+  using plan_type = plan<Model, mesh>;
+  using bound = typename plan_type::bound;
+  using input_type = edge_tensor<T, Context, plan_type::input::rank, plan_type::input::layout>;
+  using output_type = edge_tensor<T, Context, plan_type::output::rank, plan_type::loss_layout>;
+
+  /// Starts every parameter at the values of its initialiser. No communication: all ranks draw the same numbers.
+  network(Context& context, seed start) : memory_(context) {
+    root_.number(0);
+    memory_.allocate_buckets(plan_type::trainable(), plan_type::buckets(sizeof(T)));
+    typename detail::network_memory<Context, T>::allocator allocate{memory_, start};
+    std::string path;
+    root_.visit(path, allocate);
+  }
+  network(network const&) = delete;
+  network& operator=(network const&) = delete;
+
+  Context& where() const { return *memory_.context_; }
+
+  /// The output in the layout in which a loss takes it. `training` turns batch statistics on.
+  output_type forward(input_type const& x, bool training = true) {
+    return redistribute<typename output_type::layout_type>(root_.forward(x, training));
+  }
+
+  /// Gradients of all parameters, from that of the output of the last forward pass in training.
+  ///
+  /// Each bucket is all-reduced when its last gradient exists; afterwards every gradient is whole.
+  void backward(output_type const& gradient) {
+    memory_.begin_backward();
+    root_.template backward<false>(gradient, memory_);
+  }
+
+  /// All parameters and states, in order of definition.
+  std::vector<parameter_view<T>> const& parameters() const { return memory_.parameters_; }
+  /// Calls `f(name, value)` with each parameter and state as a typed tensor, in order of definition.
+  template <class F>
+  void for_each_parameter(F&& f) {
+    auto one = [&](std::string const& name, auto, auto const&, auto& value, auto&) { f(name, value); };
+    std::string path;
+    root_.visit(path, one);
+  }
+
+  /// Rank 0's whole parameters and states to all ranks; those that are cut are left alone.
+  void broadcast_parameters() {
+    for (auto const& p : memory_.parameters_)
+      if (!p.cut && mesh::devices > 1) where().group(mesh::all).broadcast(p.value.data, p.value.size(), 0);
+  }
+
+ private:
   node_of<bound, T, Context> root_;
-  std::vector<parameter_view<T>> parameters_;
-  std::vector<bucket> buckets_;
-  std::vector<int> bucket_of_;   // by trainable parameter, -1 for none
-  std::vector<index> offsets_;   // by trainable parameter, in its bucket
-  std::vector<int> bucket_sizes_;
-  std::vector<int> pending_;
+  detail::network_memory<Context, T> memory_;
 };
 
 }  // namespace tessera

@@ -46,7 +46,8 @@ struct conv2d_case {
     using gradient_type = std::remove_const_t<decltype(dy)>;
     golden::expect(t, "grad_x", op::conv2d_backward_input<Groups>(dy, w, x.extents(), g));
     using x_type = std::remove_const_t<decltype(x)>;
-    tessera::result_of<tessera::detail::conv2d_weight_gradient_op<Groups>, 4, gradient_type, x_type> dw(team, w.extents());
+    using weight_op = tessera::detail::conv2d_weight_gradient_op<Groups>;
+    tessera::result_of<weight_op, 4, gradient_type, x_type> dw(team, w.extents());
     op::conv2d_backward_weight<Groups>(dy, x, dw, g);
     golden::expect(t, "grad_weight", dw);
     if (t.has("bias")) {

@@ -10,8 +10,8 @@ template <bool TransposeA, bool TransposeB>
 struct matmul_case {
   template <class T, class Cuts, class Team>
   static void run(Team& team, golden::trial& t) {
-    using a_layout = std::conditional_t<TransposeA, typename Cuts::template of<'k', 'm'>, typename Cuts::template of<'m', 'k'>>;
-    using b_layout = std::conditional_t<TransposeB, typename Cuts::template of<'n', 'k'>, typename Cuts::template of<'k', 'n'>>;
+    using a_layout = typename Cuts::template of<(TransposeA ? 'k' : 'm'), (TransposeA ? 'm' : 'k')>;
+    using b_layout = typename Cuts::template of<(TransposeB ? 'n' : 'k'), (TransposeB ? 'k' : 'n')>;
     const auto a = golden::put<T, 2, a_layout>(team, t["a"]);
     const auto b = golden::put<T, 2, b_layout>(team, t["b"]);
     const auto y = op::matmul<TransposeA, TransposeB>(a, b);

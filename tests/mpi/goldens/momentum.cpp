@@ -45,7 +45,8 @@ struct momentum_case {
       if (given.has("lr_per_step")) optimizer.learning_rate = given.list("lr_per_step").at(s);
       auto gradient = golden::put<T, Rank, Layout>(team, at_step(t["grads_" + name], s));
       const shape<1> size{{value.local().size()}};
-      const std::vector<parameter_view<T>> parameters{{name, {value.local().data(), size}, {gradient.local().data(), size}, {}}};
+      const parameter_view<T> view{name, {value.local().data(), size}, {gradient.local().data(), size}, {}};
+      const std::vector<parameter_view<T>> parameters{view};
       optimizer.step(team.kernels(), parameters, state);
       const auto now = golden::values_of(value);
       after.insert(after.end(), now.begin(), now.end());

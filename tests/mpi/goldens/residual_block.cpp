@@ -18,8 +18,10 @@ struct residual_block_case {
     using outer = typename Cuts::template of<'n', 'o', 'h', 'w'>;
     using inner = typename Cuts::template of<'n', 'm', 'h', 'w'>;
     const auto x = golden::put<T, 4, outer>(team, t["x"]);
-    unit<T, typename Cuts::template of<'m', 'o', 'r', 's'>, typename Cuts::template of<'m'>, inner, Team> first(team, t, 1);
-    unit<T, typename Cuts::template of<'o', 'm', 'r', 's'>, typename Cuts::template of<'o'>, outer, Team> second(team, t, 2);
+    using to_inner = typename Cuts::template of<'m', 'o', 'r', 's'>;
+    using to_outer = typename Cuts::template of<'o', 'm', 'r', 's'>;
+    unit<T, to_inner, typename Cuts::template of<'m'>, inner, Team> first(team, t, 1);
+    unit<T, to_outer, typename Cuts::template of<'o'>, outer, Team> second(team, t, 2);
 
     const auto h = op::relu(first.forward(x));
     const auto y = op::relu(x + second.forward(h));

@@ -15,7 +15,8 @@ using on_ranks::index;
 template <int Size, class Team, class Whole>
 auto partial_of(Team& team, Whole const& values) {
   sharded<float, 2, partial<all<Size>>, Team> x(team, values.extents());
-  for (index i = 0; i < values.size(); ++i) x.local().data()[i] = static_cast<float>(team.rank() + 1) * values.data()[i];
+  for (index i = 0; i < values.size(); ++i)
+    x.local().data()[i] = static_cast<float>(team.rank() + 1) * values.data()[i];
   return x;
 }
 
@@ -58,7 +59,8 @@ TEST_CASE("C05: blocks that are not the library's are refused, with rank and ext
     using matrix = sharded<float, 2, row<all<Size>>, std::remove_reference_t<decltype(team)>>;
     const index wanted = cut({0, 5}, Size, team.rank()).size;
     const std::string text = "tessera: rank " + std::to_string(team.rank()) + " has a block of [" +
-                             std::to_string(wanted + 1) + ", 2] of a tensor of [5, 2]; wanted [" + std::to_string(wanted) +
+                             std::to_string(wanted + 1) + ", 2] of a tensor of [5, 2]; wanted [" +
+                             std::to_string(wanted) +
                              ", 2] (floor/ceil blocks, larger ones first); cut the tensor with tessera::distribute, or "
                              "pass the extents that tessera::local_box gives";
     typename matrix::local_type block(shape<2>{{wanted + 1, 2}});

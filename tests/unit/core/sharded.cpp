@@ -11,7 +11,8 @@ struct one : axis<1> {};
 using alone = worlds::serial_team<mesh<one>>;
 
 TEST_CASE("errors say what was found, what was wanted and what to do") {
-  CHECK(std::string(error("one thing", "another", "change it").what()) == "tessera: one thing; wanted another; change it");
+  CHECK(std::string(error("one thing", "another", "change it").what()) ==
+        "tessera: one thing; wanted another; change it");
 }
 
 TEST_CASE("C05: a block that the split rule does not give this rank is refused") {

@@ -36,14 +36,16 @@ TEST_CASE_FIXTURE(operands, "operands of other extents than the operator needs a
   CHECK_THROWS_WITH_AS(op::linear_product(zeros(2, 3), zeros(5, 4)),
                        "tessera: last extent of the input of linear is 3; wanted 4; check the extents of the operands",
                        error);
-  CHECK_THROWS_WITH_AS(zeros(2, 3) + zeros(3, 2),
-                       "tessera: add of tensors of [2, 3] and [3, 2]; wanted equal extents; reshape or broadcast one of "
-                       "them first",
-                       error);
-  CHECK_THROWS_WITH_AS(zeros(2, 3) * zeros(2, 1),
-                       "tessera: mul of tensors of [2, 3] and [2, 1]; wanted equal extents; reshape or broadcast one of "
-                       "them first",
-                       error);
+  CHECK_THROWS_WITH_AS(
+      zeros(2, 3) + zeros(3, 2),
+      "tessera: add of tensors of [2, 3] and [3, 2]; wanted equal extents; reshape or broadcast one of "
+      "them first",
+      error);
+  CHECK_THROWS_WITH_AS(
+      zeros(2, 3) * zeros(2, 1),
+      "tessera: mul of tensors of [2, 3] and [2, 1]; wanted equal extents; reshape or broadcast one of "
+      "them first",
+      error);
   auto rows = zeros(2, 3);
   auto images = zeros(2, 3, 4, 4);
   CHECK_THROWS_WITH_AS(op::add_bias(rows, zeros(2)),
@@ -76,10 +78,11 @@ TEST_CASE_FIXTURE(operands, "convolutions and poolings that do not fit their ima
 TEST_CASE_FIXTURE(operands, "C32: batch_norm needs two values a channel over the whole batch, in training only") {
   auto mean = zeros(3);
   auto variance = zeros(3);
-  CHECK_THROWS_WITH_AS(op::batch_norm_statistics(zeros(1, 3, 1, 1), 0.1, 1e-5, mean, variance),
-                       "tessera: batch_norm in training has 1 values a channel over the whole batch; wanted at least 2, "
-                       "for a variance; enlarge the batch or the image, or evaluate with running statistics",
-                       error);
+  CHECK_THROWS_WITH_AS(
+      op::batch_norm_statistics(zeros(1, 3, 1, 1), 0.1, 1e-5, mean, variance),
+      "tessera: batch_norm in training has 1 values a channel over the whole batch; wanted at least 2, "
+      "for a variance; enlarge the batch or the image, or evaluate with running statistics",
+      error);
   CHECK_NOTHROW(op::batch_norm_statistics(zeros(1, 3, 1, 2), 0.1, 1e-5, mean, variance));
   CHECK_NOTHROW(op::batch_norm_running(1e-5, mean, variance));
 }
@@ -89,14 +92,16 @@ TEST_CASE_FIXTURE(operands, "cross_entropy refuses labels that are no class, wit
   const auto logits = zeros(3, 4);
   const auto with = [&](std::vector<std::int64_t> labels) { return loss(logits, labels); };
   CHECK_NOTHROW(with({0, 3, -100}));
-  CHECK_THROWS_WITH_AS(with({0, 4, 1}),
-                       "tessera: label 4 in row 1 of the batch; wanted 0 to 3, or -100 to ignore the row; mend the data, "
-                       "or give the model as many outputs as there are classes",
-                       error);
-  CHECK_THROWS_WITH_AS(with({0, 3, -1}),
-                       "tessera: label -1 in row 2 of the batch; wanted 0 to 3, or -100 to ignore the row; mend the data, "
-                       "or give the model as many outputs as there are classes",
-                       error);
+  CHECK_THROWS_WITH_AS(
+      with({0, 4, 1}),
+      "tessera: label 4 in row 1 of the batch; wanted 0 to 3, or -100 to ignore the row; mend the data, "
+      "or give the model as many outputs as there are classes",
+      error);
+  CHECK_THROWS_WITH_AS(
+      with({0, 3, -1}),
+      "tessera: label -1 in row 2 of the batch; wanted 0 to 3, or -100 to ignore the row; mend the data, "
+      "or give the model as many outputs as there are classes",
+      error);
   CHECK_THROWS_WITH_AS(with({0, 3}),
                        "tessera: 2 labels for the 3 rows of this rank; wanted one label a row; cut the labels like the "
                        "rows of the logits",

@@ -16,10 +16,11 @@ TEST_CASE("a step on a batch without rows is refused") {
   auto net = team.make<parallel<linear<4, 3>, data_parallel<one>>>();
   trainer fit(net, cross_entropy{}, momentum{});
   const auto x = distribute<row<one>>(team, tensor<float, 2>(shape<2>{{0, 4}}));
-  CHECK_THROWS_WITH_AS(fit.step(x, std::vector<std::int64_t>{}),
-                       "tessera: a batch of 0 rows cut into 1 parts; wanted at least one row a part; enlarge the batch, "
-                       "or use fewer data-parallel ranks",
-                       error);
+  CHECK_THROWS_WITH_AS(
+      fit.step(x, std::vector<std::int64_t>{}),
+      "tessera: a batch of 0 rows cut into 1 parts; wanted at least one row a part; enlarge the batch, "
+      "or use fewer data-parallel ranks",
+      error);
 }
 
 TEST_CASE("a step with a label that is no class leaves the parameters alone") {

@@ -104,16 +104,18 @@ void batch_norm_normalize(operand<T, 2> x, block<double const, 1> mean, block<do
   const index columns = x.extents[1];
   const wide_rows wide(x.extents[0], columns);
   const index w = wide.width;
-  T* tables = scratch.get<T>(0, 4 * w);
+  T* tables = scratch.get<T>(0, 3 * w);
+  const auto slope = [&](index c) { return inv_std.data[c] * factor_at<T>(gamma, c); };
   repeat_columns(columns, wide, tables, [&](index c) { return static_cast<T>(mean.data[c]); });
-  repeat_columns(columns, wide, tables + w, [&](index c) { return remainder_of<T>(mean.data[c]); });
-  repeat_columns(columns, wide, tables + 2 * w,
-                 [&](index c) { return static_cast<T>(inv_std.data[c] * factor_at<T>(gamma, c)); });
-  repeat_columns(columns, wide, tables + 3 * w, [&](index c) { return beta.data == nullptr ? T{0} : beta.data[c]; });
+  repeat_columns(columns, wide, tables + w, [&](index c) { return static_cast<T>(slope(c)); });
+  // What T(mean) leaves of the mean is taken off here, where it is small.
+  repeat_columns(columns, wide, tables + 2 * w, [&](index c) {
+    const double start = beta.data == nullptr ? 0.0 : static_cast<double>(beta.data[c]);
+    return static_cast<T>(start - static_cast<double>(remainder_of<T>(mean.data[c])) * slope(c));
+  });
   for_wide_rows(x.extents[0], columns, wide, [&](index at, index n) {
     array(y.data + at, n) =
-        ((array(x.data + at, n) - array(tables, n)) - array(tables + w, n)) * array(tables + 2 * w, n) +
-        array(tables + 3 * w, n);
+        (array(x.data + at, n) - array(tables, n)) * array(tables + w, n) + array(tables + 2 * w, n);
   });
 }
 
@@ -149,21 +151,23 @@ void batch_norm_backward_input(operand<T, 2> x, operand<T, 2> dy, block<double c
   const index columns = x.extents[1];
   const wide_rows wide(x.extents[0], columns);
   const index w = wide.width;
-  T* tables = scratch.get<T>(0, 5 * w);
+  T* tables = scratch.get<T>(0, 4 * w);
+  // dx = slope * dy + (x - T(mean)) * curve + rest, with everything that is the same for a channel in `rest`.
   const auto slope = [&](index c) { return inv_std.data[c] * factor_at<T>(gamma, c); };
+  const auto curve = [&](index c) {
+    return -slope(c) * inv_std.data[c] * static_cast<double>(sums.data[columns + c]) / count;
+  };
   repeat_columns(columns, wide, tables, [&](index c) { return static_cast<T>(mean.data[c]); });
-  repeat_columns(columns, wide, tables + w, [&](index c) { return remainder_of<T>(mean.data[c]); });
-  repeat_columns(columns, wide, tables + 2 * w, [&](index c) { return static_cast<T>(slope(c)); });
+  repeat_columns(columns, wide, tables + w, [&](index c) { return static_cast<T>(slope(c)); });
+  repeat_columns(columns, wide, tables + 2 * w, [&](index c) { return static_cast<T>(curve(c)); });
   repeat_columns(columns, wide, tables + 3 * w, [&](index c) {
-    return static_cast<T>(inv_std.data[c] * static_cast<double>(sums.data[columns + c]) / count);
+    return static_cast<T>(-slope(c) * static_cast<double>(sums.data[c]) / count -
+                          static_cast<double>(remainder_of<T>(mean.data[c])) * curve(c));
   });
-  repeat_columns(columns, wide, tables + 4 * w,
-                 [&](index c) { return static_cast<T>(static_cast<double>(sums.data[c]) / count); });
   for_wide_rows(x.extents[0], columns, wide, [&](index at, index n) {
-    array(dx.data + at, n) =
-        (array(dy.data + at, n) - array(tables + 4 * w, n) -
-         ((array(x.data + at, n) - array(tables, n)) - array(tables + w, n)) * array(tables + 3 * w, n)) *
-        array(tables + 2 * w, n);
+    array(dx.data + at, n) = array(dy.data + at, n) * array(tables + w, n) +
+                             ((array(x.data + at, n) - array(tables, n)) * array(tables + 2 * w, n) +
+                              array(tables + 3 * w, n));
   });
 }
 
