@@ -1,5 +1,5 @@
-// A label that is no class, among the rows of the last rank only: every rank learns of it, one line names label and
-// row. expect: [rank 0] tessera: label 10 in row 7 of the batch; wanted 0 to 9, or -100 to ignore the row
+// A label that is no class, among the rows of the last rank only: every rank learns of it, one line names both.
+// expect: [rank 0] tessera: label 10 in row 7 of the batch; wanted 0 to 9, or -100 to ignore the row
 
 #include <tessera/op/cross_entropy.hpp>
 #include <tessera/train/session.hpp>
