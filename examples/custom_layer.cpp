@@ -32,8 +32,9 @@ struct unit_rows {
   using parameters = ts::parameter_list<gain>;
   static constexpr ts::shape<2> input_extents{{ts::dynamic, Features}};
 
-  // One letter a dimension: x is [n, f], the gain [f], y [n, f]. An axis that cuts n leaves the gain whole and makes its
-  // gradient partial; one that cuts f cuts all three. The library derives every layout from this line.
+  // One letter a dimension: x is [n, f], the gain [f], y [n, f]. An axis that cuts n leaves the gain whole
+  // and makes its gradient partial; one that cuts f cuts all three. The library derives every layout from
+  // this line.
   template <auto Extents>
   static constexpr ts::index_rules rules() {
     return {"nf,f->nf", {{'n', "batch"}, {'f', "features"}}};
@@ -45,7 +46,8 @@ struct unit_rows {
   }
   // Where the features are cut, each pass sums one number a row over the ranks.
   template <auto Extents, class Mesh>
-  static constexpr void calls(ts::phase when, ts::resolved_layer<Mesh::axes> const& r, ts::call_list<Mesh::axes>& list) {
+  static constexpr void calls(ts::phase when, ts::resolved_layer<Mesh::axes> const& r,
+                              ts::call_list<Mesh::axes>& list) {
     ts::append_row_reduction<Mesh>(list, when, ts::reduction::sum, Extents, r.output, 1);
   }
   // [layer]
@@ -72,7 +74,8 @@ struct unit_rows {
   }
 
   template <class Env, class Saved, class Dy, class Gradients, class Gain>
-  static auto backward(Env const& env, Saved const& saved, Dy const& dy, Gradients& gradients, Gain const& gain) {
+  static auto backward(Env const& env, Saved const& saved, Dy const& dy, Gradients& gradients,
+                       Gain const& gain) {
     auto& d_gain = std::get<0>(gradients).local();
     Dy scaled(dy.where(), dy.extents());
     for (ts::index f = 0; f < d_gain.extent(0); ++f) d_gain(f) = 0;
@@ -99,7 +102,9 @@ struct unit_rows {
   template <class Env, class X>
   static auto row_dots(Env const& env, X const& a, X const& b) {
     std::vector<typename X::value_type> sums(static_cast<std::size_t>(a.local().extent(0)));
-    for_each(a, [&](ts::index n, ts::index f) { sums[static_cast<std::size_t>(n)] += a.local()(n, f) * b.local()(n, f); });
+    for_each(a, [&](ts::index n, ts::index f) {
+      sums[static_cast<std::size_t>(n)] += a.local()(n, f) * b.local()(n, f);
+    });
     if constexpr (Env::is_cut("f"))
       env.group("f").all_reduce(sums.data(), static_cast<ts::index>(sums.size()), ts::reduction::sum);
     return sums;
@@ -109,9 +114,10 @@ struct unit_rows {
 
 // [use]
 template <class Dp, class Tp>
-using classifier = ts::parallel<ts::chain<ts::linear<20, 17, ts::split_output<Tp>>, unit_rows<17, split_features<Tp>>,
-                                          ts::relu, ts::linear<17, 5, ts::split_input<Tp>>>,
-                                ts::data_parallel<Dp>>;
+using classifier = ts::parallel<
+    ts::chain<ts::linear<20, 17, ts::split_output<Tp>>, unit_rows<17, split_features<Tp>>, ts::relu,
+              ts::linear<17, 5, ts::split_input<Tp>>>,
+    ts::data_parallel<Dp>>;
 // [use]
 
 template <int Size>

@@ -11,8 +11,8 @@ namespace tessera::detail::eigen_kernels {
 
 /// (count, mean, sum of squared deviations) per channel, in one pass.
 ///
-/// Some rows at a time are summed as differences from the mean of the first few of them, so that nothing large cancels
-/// in T; in double the sums are moved to differences from the first row of all.
+/// Some rows at a time are summed as differences from the mean of those before them, so that nothing large cancels in T;
+/// in double the sums are moved to differences from the first row of all.
 template <class T>
 void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace& scratch) {
   const index rows = x.extents[0];
@@ -25,26 +25,21 @@ void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace
   double* origin = scratch.get<double>(0, wide.width);
   repeat_columns(columns, wide, origin, [&](index c) { return static_cast<double>(x.data[c]); });
   T* near = scratch.get<T>(1, wide.width);
+  std::copy_n(x.data, wide.width, near);
   double* sums = scratch.get<double>(2, 2 * columns);
   sum_columns<T, 2>(
-      rows, columns, scratch,
-      [&, from = x.data](index first) {
-        const index few = std::min<index>(8, rows - first / columns);
-        auto mean = array(near, columns);
-        mean = array(from + first, columns);
-        for (index r = 1; r < few; ++r) mean += array(from + first + r * columns, columns);
-        mean /= static_cast<T>(few);
-        repeat_columns(columns, wide, near, [near](index c) { return near[c]; });
-      },
-      [from = x.data, near](index at, index j, T* sum) {
-        const T d = from[at] - near[j];
-        sum[0] += d;
-        sum[1] += d * d;
+      x.data, rows, columns, scratch,
+      [from = x.data, near]<class V>(index at, index j, V* sum) {
+        using namespace Eigen::internal;
+        const V d = psub(load<V>(from + at), load<V>(near + j));
+        sum[0] = padd(sum[0], d);
+        sum[1] = pmadd(d, d, sum[1]);
       },
       [near, origin](index j, double count, double const* partial, double* total) {
         const double moved = static_cast<double>(near[j]) - origin[j];
         total[0] += partial[0] + count * moved;
         total[1] += partial[1] + moved * (2 * partial[0] + count * moved);
+        near[j] += static_cast<T>(partial[0] * (1 / count));
       },
       sums);
   const auto n = static_cast<double>(rows);
@@ -125,21 +120,22 @@ void batch_norm_backward_sums(operand<T, 2> x, operand<T, 2> dy, block<double co
                               block<double const, 1> inv_std, block<T, 1> sums, workspace& scratch) {
   const index columns = x.extents[1];
   const wide_rows wide(x.extents[0], columns);
-  T* high = scratch.get<T>(0, 2 * wide.width);
-  T* low = high + wide.width;
-  repeat_columns(columns, wide, high, [&](index c) { return static_cast<T>(mean.data[c]); });
-  repeat_columns(columns, wide, low, [&](index c) { return remainder_of<T>(mean.data[c]); });
+  T* near = scratch.get<T>(0, wide.width);
+  repeat_columns(columns, wide, near, [&](index c) { return static_cast<T>(mean.data[c]); });
   double* total = scratch.get<double>(2, 2 * columns);
   sum_columns<T, 2>(
-      x.extents[0], columns, scratch,
-      [value = x.data, gradient = dy.data, high, low](index at, index j, T* sum) {
-        sum[0] += gradient[at];
-        sum[1] += gradient[at] * ((value[at] - high[j]) - low[j]);
+      x.data, x.extents[0], columns, scratch,
+      [value = x.data, gradient = dy.data, near]<class V>(index at, index j, V* sum) {
+        using namespace Eigen::internal;
+        const V g = load<V>(gradient + at);
+        sum[0] = padd(sum[0], g);
+        sum[1] = pmadd(g, psub(load<V>(value + at), load<V>(near + j)), sum[1]);
       },
       total);
   for (index c = 0; c < columns; ++c) {
+    const double by_difference = total[columns + c] - total[c] * static_cast<double>(remainder_of<T>(mean.data[c]));
     sums.data[c] = static_cast<T>(total[c]);
-    sums.data[columns + c] = static_cast<T>(total[columns + c] * inv_std.data[c]);
+    sums.data[columns + c] = static_cast<T>(by_difference * inv_std.data[c]);
   }
 }
 

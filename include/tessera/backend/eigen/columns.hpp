@@ -30,33 +30,50 @@ void for_wide_rows(index rows, index columns, wide_rows wide, Call with) {
   if (rest > 0) with(wide.count * wide.width, rest);
 }
 
+/// One number, or as many neighbours as a packet V holds.
+template <class V, class T>
+V load(T const* from) {
+  if constexpr (std::is_same_v<V, T>)
+    return *from;
+  else
+    return Eigen::internal::ploadu<V>(from);
+}
+
 /// Wide rows that are summed in T before the sums go to double.
-inline constexpr index rows_summed_together = 32;
+inline constexpr index rows_summed_together = 64;
 
 /// `Terms` sums down the columns of a matrix, all rows of `sums` [Terms, columns].
 ///
-/// `start(offset)` is called before the wide rows that begin at `offset` are walked; `add(offset, j, partial)` adds the
-/// element at `offset`, in column j of the wide row, to its `Terms` partial sums; `fold(j, rows, partial, total)` adds
-/// these of some rows to the totals. Rows are walked one after the other: several at once are twice as slow from
-/// memory.
-template <class T, index Terms, class Start, class Add, class Fold>
-void sum_columns(index rows, index columns, workspace& scratch, Start start, Add add, Fold fold, double* sums) {
+/// `add(offset, j, partial)` adds the elements from `offset` on, which begin at column j of the wide row, to their `Terms`
+/// partial sums; these are packets, or numbers where fewer elements than a packet are left (see `load`). `fold(j, rows, partial, total)`
+/// adds the sums of some rows to the totals. Rows are walked one after the other, each once: several at once, or a look
+/// at the rows ahead, are up to twice as slow from memory.
+template <class T, index Terms, class Add, class Fold>
+void sum_columns(T const* data, index rows, index columns, workspace& scratch, Add add, Fold fold, double* sums) {
+  using packet = typename Eigen::internal::packet_traits<T>::type;
+  constexpr index packet_size = Eigen::internal::unpacket_traits<packet>::size;
   constexpr auto terms = static_cast<std::size_t>(Terms);
   const wide_rows wide(rows, columns);
   const index w = wide.width;
-  double* __restrict total = scratch.get<double>(3, 2 * Terms * w);
-  T* __restrict partial = reinterpret_cast<T*>(total + Terms * w);
+  constexpr index page = 4096 / static_cast<index>(sizeof(T));
+  double* total = scratch.get<double>(3, 2 * Terms * w + page);
+  // A processor takes loads for dependent on earlier stores a multiple of 4 KiB away: the partial sums lie half a wide
+  // row apart from the data, modulo that.
+  T* partial = reinterpret_cast<T*>(total + Terms * w);
+  partial += ((data - partial + w / 2) % page + page) % page;
   std::fill_n(total, Terms * w, 0.0);
+  const auto add_one = [&]<class V>(std::type_identity<V>, index row, index j) {
+    V sum[terms];
+    for (index t = 0; t < Terms; ++t) sum[t] = load<V>(partial + t * w + j);
+    add(row + j, j, sum);
+    for (index t = 0; t < Terms; ++t) Eigen::internal::pstoreu(partial + t * w + j, sum[t]);
+  };
   const auto add_rows = [&](index first, index count, index size) {
-    start(first);
     std::fill_n(partial, Terms * w, T{0});
     for (index r = 0; r < count; ++r) {
-      for (index j = 0; j < size; ++j) {
-        T element[terms];
-        for (index t = 0; t < Terms; ++t) element[t] = partial[t * w + j];
-        add(first + r * w + j, j, element);
-        for (index t = 0; t < Terms; ++t) partial[t * w + j] = element[t];
-      }
+      index j = 0;
+      for (; j + packet_size <= size; j += packet_size) add_one(std::type_identity<packet>{}, first + r * w, j);
+      for (; j < size; ++j) add_one(std::type_identity<T>{}, first + r * w, j);
     }
     for (index j = 0; j < size; ++j) {
       double element[terms];
@@ -82,9 +99,9 @@ void sum_columns(index rows, index columns, workspace& scratch, Start start, Add
 
 /// The same for plain sums.
 template <class T, index Terms, class Add>
-void sum_columns(index rows, index columns, workspace& scratch, Add add, double* sums) {
+void sum_columns(T const* data, index rows, index columns, workspace& scratch, Add add, double* sums) {
   sum_columns<T, Terms>(
-      rows, columns, scratch, [](index) {}, add,
+      data, rows, columns, scratch, add,
       [](index, double, double const* partial, double* total) {
         for (index t = 0; t < Terms; ++t) total[t] += partial[t];
       },
@@ -114,7 +131,7 @@ void sum_rows(operand<T, 2> dy, block<T, 1> out, workspace& scratch) {
   double* sums = scratch.get<double>(2, columns);
   T const* from = dy.data;
   sum_columns<T, 1>(
-      dy.extents[0], columns, scratch, [from](index at, index, T* sum) { sum[0] += from[at]; }, sums);
+      from, dy.extents[0], columns, scratch, [from]<class V>(index at, index, V* sum) { sum[0] = Eigen::internal::padd(sum[0], load<V>(from + at)); }, sums);
   for (index c = 0; c < columns; ++c) out.data[c] = static_cast<T>(sums[c]);
 }
 
