@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--epochs", s.epochs, "Passes over the training images")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--batch", s.batch, "Images a step, over all ranks")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--learning-rate", s.learning_rate, "Step size of momentum descent")
+  app.add_option("--learning-rate", s.learning_rate, "Step size of momentum descent; raise it with the batch")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--seed", s.seed, "Seed of initial weights and shuffling")->capture_default_str();

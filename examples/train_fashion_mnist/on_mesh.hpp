@@ -32,6 +32,10 @@ void train_on_mesh(settings const& s) {
   auto model = session.template make<resnet<dp<Dp>, tp<Tp>>>(ts::seed{s.seed});
   ts::trainer trainer{model, ts::cross_entropy{}, ts::momentum{.learning_rate = s.learning_rate, .momentum = 0.9}};
 
+  if (session.rank() == 0)
+    std::printf("%d x %d ranks, %lld images, %lld steps an epoch\n", Dp, Tp, static_cast<long long>(train.size()),
+                static_cast<long long>(train.size() / s.batch));
+
   trainer.fit({train, s.batch, 0.2860f, 0.3530f, {.seed = s.seed}}, ts::epochs{s.epochs}, ts::progress_bar{s.bar});
   const auto result = trainer.evaluate({test, s.batch, 0.2860f, 0.3530f});
   // [train]

@@ -38,8 +38,11 @@ constexpr int position_of() {
 ///
 /// Rank r sits at the coordinates of r written in mixed radix, last axis fastest (row-major order).
 /// A mesh of no axes is one device.
-template <mesh_axis... Axes>
+template <class... Axes>
 struct mesh {
+  static_assert((mesh_axis<Axes> && ...),
+                "tessera: an axis of this mesh is no mesh axis; derive its tag from axis<Size>, as in "
+                "struct dp : tessera::axis<2> {}");
   static_assert(detail::all_distinct<Axes...>(),
                 "tessera: an axis is used twice in this mesh; give each mesh axis a tag type of its own");
   static_assert(sizeof...(Axes) <= 8, "tessera: a mesh has at most 8 axes; merge some of them");

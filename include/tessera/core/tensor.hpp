@@ -9,6 +9,9 @@ namespace tessera {
 
 /// One rank's dense block with its memory: a handle that shares the block when copied; `clone` copies the elements.
 ///
+/// Elements are addressed in logical order, `t(n, c, h, w)`; in memory a tensor of rank 4 lies as `Order` says (channels
+/// last on the CPU: N, H, W, C), others row-major. `tessera::view` and `to_tensor` (core/xtensor.hpp) convert whole arrays.
+///
 /// Values that layers keep for backward are kept by copying the handle, so sharing is what they want.
 template <class T, int Rank, class Memory = host_memory, storage_order Order = storage_order::channels_last>
 class tensor {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <tessera/comm/collective.hpp>
+#include <tessera/core/error.hpp>
 #include <tessera/redistribute/route.hpp>
 
+#include <string>
 #include <vector>
 
 namespace tessera {
@@ -27,10 +29,17 @@ struct collective_call {
   index factor = 1;
 
   /// Elements of the payload on the device at `at`, counted as the recording communicator counts them.
+  ///
+  /// Throws (in a constant expression: does not compile) where another extent than the batch is `dynamic`.
   template <device_mesh Mesh>
   constexpr index elements(index batch, decltype(Mesh::sizes) const& at) const {
     shape<max_rank> global;
-    for (int d = 0; d < max_rank; ++d) global[d] = d >= rank ? 1 : extents[d] == dynamic ? batch : extents[d];
+    for (int d = 0; d < max_rank; ++d) {
+      global[d] = d >= rank ? 1 : d == 0 && extents[d] == dynamic ? batch : extents[d];
+      if (global[d] == dynamic)
+        throw error("the size of a collective whose extent " + std::to_string(d) + " only run time knows",
+                    "static extents but for the batch", "name the input, as in parallel<model, input<dynamic, 3, 224, 224>>");
+    }
     const auto held = local_box<Mesh>(from, global, at);
     const auto wanted = local_box<Mesh>(to, global, at);
     if (kind == collective::all_gather) return factor * wanted.size();

@@ -12,6 +12,12 @@ struct cross_entropy {
   auto operator()(Logits const& logits, std::span<std::int64_t const> labels) const {
     return op::cross_entropy<Logits>(logits, labels, options);
   }
+  template <sharded_tensor Logits, class Labels>
+    requires(!std::convertible_to<Labels const&, std::span<std::int64_t const>>)
+  auto operator()(Logits const&, Labels const&) const {
+    static_assert(std::convertible_to<Labels const&, std::span<std::int64_t const>>,
+                  "tessera: labels are one std::int64_t for each row of this rank: pass a std::vector<std::int64_t>");
+  }
 };
 
 }  // namespace tessera

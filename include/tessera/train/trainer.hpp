@@ -79,6 +79,16 @@ class trainer {
     return loss.loss();
   }
 
+  /// An input of another kind does not compile.
+  template <class X, class Targets>
+    requires(!std::is_same_v<X, input_type>)
+  double step(X const&, Targets const&) {
+    static_assert(std::is_same_v<X, input_type>,
+                  "tessera: the input of step is not in the layout that the model takes: make it with "
+                  "tessera::distribute<typename decltype(model)::input_type::layout_type>(session, whole)");
+    return 0;
+  }
+
   /// Trains for some epochs; callbacks have any of `on_step(progress)` and `on_epoch_end(progress)` and run on rank 0.
   /// Returns the mean loss of each epoch.
   template <class... Callbacks>

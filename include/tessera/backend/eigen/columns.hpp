@@ -4,6 +4,8 @@
 #include <tessera/backend/settings.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 namespace tessera::detail::eigen_kernels {
 
@@ -45,13 +47,13 @@ inline constexpr index rows_summed_together = 64;
 /// `Terms` sums down the columns of a matrix, all rows of `sums` [Terms, columns].
 ///
 /// `add(offset, j, partial)` adds the elements from `offset` on, which begin at column j of the wide row, to their `Terms`
-/// partial sums; these are packets, or numbers where fewer elements than a packet are left (see `load`). `fold(j, rows, partial, total)`
-/// adds the sums of some rows to the totals. Rows are walked one after the other, each once: several at once, or a look
-/// at the rows ahead, are up to twice as slow from memory.
+/// partial sums; these are packets, or numbers where fewer elements than a packet are left (see `load`).
+/// `fold(j, rows, partial, total)` adds the sums of some rows to the totals. `data` is what is walked. Rows are walked
+/// one after the other, each once: several at once, or a look at the rows ahead, are up to twice as slow from memory.
 template <class T, index Terms, class Add, class Fold>
 void sum_columns(T const* data, index rows, index columns, workspace& scratch, Add add, Fold fold, double* sums) {
   using packet = typename Eigen::internal::packet_traits<T>::type;
-  constexpr index packet_size = Eigen::internal::unpacket_traits<packet>::size;
+  constexpr index packet_size = Eigen::internal::packet_traits<T>::size;
   constexpr auto terms = static_cast<std::size_t>(Terms);
   const wide_rows wide(rows, columns);
   const index w = wide.width;
@@ -60,9 +62,10 @@ void sum_columns(T const* data, index rows, index columns, workspace& scratch, A
   // A processor takes loads for dependent on earlier stores a multiple of 4 KiB away: the partial sums lie half a wide
   // row apart from the data, modulo that.
   T* partial = reinterpret_cast<T*>(total + Terms * w);
-  partial += ((data - partial + w / 2) % page + page) % page;
+  const auto place = [](T const* p) { return static_cast<index>(reinterpret_cast<std::uintptr_t>(p) / sizeof(T)); };
+  partial += (place(data) % page + w / 2 + page - place(partial) % page) % page;
   std::fill_n(total, Terms * w, 0.0);
-  const auto add_one = [&]<class V>(std::type_identity<V>, index row, index j) {
+  const auto add_one = [&]<class V>(V, index row, index j) {
     V sum[terms];
     for (index t = 0; t < Terms; ++t) sum[t] = load<V>(partial + t * w + j);
     add(row + j, j, sum);
@@ -72,8 +75,8 @@ void sum_columns(T const* data, index rows, index columns, workspace& scratch, A
     std::fill_n(partial, Terms * w, T{0});
     for (index r = 0; r < count; ++r) {
       index j = 0;
-      for (; j + packet_size <= size; j += packet_size) add_one(std::type_identity<packet>{}, first + r * w, j);
-      for (; j < size; ++j) add_one(std::type_identity<T>{}, first + r * w, j);
+      for (; j + packet_size <= size; j += packet_size) add_one(packet{}, first + r * w, j);
+      for (; j < size; ++j) add_one(T{}, first + r * w, j);
     }
     for (index j = 0; j < size; ++j) {
       double element[terms];

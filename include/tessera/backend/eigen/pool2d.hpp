@@ -155,7 +155,8 @@ void global_avg_pool_forward(operand<T, 4> x, block<T, 4> y, index count, worksp
   for (index n = 0; n < x.extents[0]; ++n) {
     T const* from = x.data + n * pixels * channels;
     sum_columns<T, 1>(
-        pixels, channels, scratch, [from](index at, index, T* sum) { sum[0] += from[at]; }, sums);
+        from, pixels, channels, scratch,
+        [from]<class V>(index at, index, V* sum) { sum[0] = Eigen::internal::padd(sum[0], load<V>(from + at)); }, sums);
     for (index c = 0; c < channels; ++c)
       y.data[n * channels + c] = static_cast<T>(sums[c] / static_cast<double>(count));
   }
