@@ -86,4 +86,13 @@ static_assert(buckets<fuse::each> == 6);
 static_assert(buckets<fuse::bytes<1>> == 6);
 static_assert(buckets<fuse::bytes<1200>> == 3);
 
+// Bytes are those of the device that holds most, also where that is not device 0.
+struct two : axis<2> {};
+struct pair_axis : axis<2> {};
+using square = mesh<two, pair_axis>;
+using reordered = parallel<chain<linear<6, 5>, shard<0, two, pair_axis>, shard<0, pair_axis, two>, linear<5, 3>>>;
+static_assert(collectives<reordered, square>[0].kind == collective::all_to_all);
+static_assert(collectives<reordered, square>.elements(0, 8, {0, 0}) == 0);
+static_assert(collectives<reordered, square>.bytes(0, 8) == 2 * 5 * 4);
+
 }  // namespace

@@ -21,7 +21,7 @@ class mesh_groups {
   explicit mesh_groups(Comm const& world) : coordinates_(place(world)) {
     for (std::size_t set = 0; set < groups_.size(); ++set) {
       const auto axes = static_cast<axis_set>(set);
-      if (axes != cut(axes)) continue;
+      if (axes != Mesh::cutting(axes)) continue;
       const auto others = static_cast<axis_set>(Mesh::all & ~axes);
       Comm& made = groups_[set].emplace(
           world.split(Mesh::group_rank(others, coordinates_), Mesh::group_rank(axes, coordinates_)));
@@ -34,18 +34,9 @@ class mesh_groups {
 
   /// The communicator along the axes of `set`. Axes of one device make no difference; the empty set gives the group of
   /// this rank alone.
-  Comm& group(axis_set set) { return *groups_[cut(set)]; }
+  Comm& group(axis_set set) { return *groups_[Mesh::cutting(set)]; }
 
  private:
-  /// The axes of `set` with more than one device.
-  static constexpr axis_set cut(axis_set set) {
-    axis_set some = 0;
-    for (int a = 0; a < Mesh::axes; ++a)
-      if ((set >> a & 1) != 0 && Mesh::sizes[static_cast<std::size_t>(a)] > 1)
-        some = static_cast<axis_set>(some | 1u << a);
-    return some;
-  }
-
   static auto place(Comm const& world) {
     if (world.size() != Mesh::devices) {
       const std::string devices = std::to_string(Mesh::devices);

@@ -74,6 +74,13 @@ struct mesh {
   /// All axes.
   static constexpr axis_set all = static_cast<axis_set>((1u << axes) - 1u);
 
+  /// The axes of a set that have more than one device.
+  static constexpr axis_set cutting(axis_set set) {
+    for (int a = 0; a < axes; ++a)
+      if (sizes[static_cast<std::size_t>(a)] == 1) set = static_cast<axis_set>(set & ~(1u << a));
+    return set;
+  }
+
   /// Coordinates of a rank, in mesh order.
   static constexpr std::array<int, sizeof...(Axes)> coordinates(int rank) {
     std::array<int, sizeof...(Axes)> at{};

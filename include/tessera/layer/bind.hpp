@@ -109,7 +109,7 @@ struct bound_layer {
       Layer::template calls<Flow::extents, Mesh>(phase::forward, resolved, calls);
   }
   static constexpr void append_backward(call_list<Mesh::axes>& calls, layout_value const& arriving, bool wants_input) {
-    if (!wants_input && parameters::count == 0) return;
+    if (!wants_input && !learns) return;
     append_route<Mesh>(calls, phase::backward, output_extents, arriving, needed(arriving));
     if constexpr (requires { Layer::template calls<Flow::extents, Mesh>(phase::backward, resolved, calls); })
       Layer::template calls<Flow::extents, Mesh>(phase::backward, resolved, calls);

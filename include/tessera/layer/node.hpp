@@ -111,7 +111,7 @@ class layer_node {
   /// then `ready(first, count)` is called for them (positions in the list of trainable parameters).
   template <bool WantsInput, sharded_tensor Dy, class Ready>
   auto backward(Dy const& dy, Ready& ready) {
-    if constexpr (!WantsInput && Bound::parameters::count == 0) {
+    if constexpr (!WantsInput && !Bound::learns) {
       saved_ = {};
       return no_gradient{};
     } else {

@@ -45,12 +45,13 @@ struct bound_residual {
                 "tessera: branch and shortcut of a residual have different extents; give the shortcut a layer that "
                 "makes them equal, as in residual<branch, conv2d<...>>");
 
-  static constexpr bool learns = [] {
+  static constexpr bool shortcut_learns = [] {
     if constexpr (plain)
-      return branch::learns;
+      return false;
     else
-      return branch::learns || shortcut::learns;
+      return shortcut::learns;
   }();
+  static constexpr bool learns = branch::learns || shortcut_learns;
 
   /// The layout of the sum.
   static constexpr layout_value joined = dual(shortcut_output::layout);
@@ -97,10 +98,16 @@ struct bound_residual {
   }
   static constexpr void append_backward(call_list<Mesh::axes>& calls, layout_value const& arriving, bool wants_input) {
     append_route<Mesh>(calls, phase::backward, output::extents, arriving, needed(arriving));
-    append_route<Mesh>(calls, phase::backward, output::extents, needed(arriving), shortcut_arriving(arriving));
-    append_route<Mesh>(calls, phase::backward, output::extents, needed(arriving), branch_arriving(arriving));
-    if constexpr (!plain) shortcut::append_backward(calls, shortcut_arriving(arriving), wants_input);
-    branch::append_backward(calls, branch_arriving(arriving), wants_input);
+    // A side that learns nothing is left out where nobody wants the input's gradient.
+    const bool to_shortcut = wants_input || shortcut_learns;
+    const bool to_branch = wants_input || branch::learns;
+    if (to_shortcut)
+      append_route<Mesh>(calls, phase::backward, output::extents, needed(arriving), shortcut_arriving(arriving));
+    if (to_branch)
+      append_route<Mesh>(calls, phase::backward, output::extents, needed(arriving), branch_arriving(arriving));
+    if constexpr (!plain)
+      if (to_shortcut) shortcut::append_backward(calls, shortcut_arriving(arriving), wants_input);
+    if (to_branch) branch::append_backward(calls, branch_arriving(arriving), wants_input);
     if (!wants_input) return;
     append_route<Mesh>(calls, phase::backward, Flow::extents, branch::gradient(branch_arriving(arriving)),
                        gradient(arriving));
@@ -131,13 +138,15 @@ class residual_node {
   auto backward(Dy const& dy, Ready& ready) {
     constexpr auto arriving = Dy::placements;
     const auto d = bring<Bound::needed(arriving)>(dy);
-    const auto to_shortcut = bring<Bound::shortcut_arriving(arriving)>(d);
-    const auto to_branch = bring<Bound::branch_arriving(arriving)>(d);
     if constexpr (!WantsInput) {
-      if constexpr (!Bound::plain) shortcut_.template backward<false>(to_shortcut, ready);
-      branch_.template backward<false>(to_branch, ready);
+      if constexpr (Bound::shortcut_learns)
+        shortcut_.template backward<false>(bring<Bound::shortcut_arriving(arriving)>(d), ready);
+      if constexpr (Bound::branch::learns)
+        branch_.template backward<false>(bring<Bound::branch_arriving(arriving)>(d), ready);
       return no_gradient{};
     } else {
+      const auto to_shortcut = bring<Bound::shortcut_arriving(arriving)>(d);
+      const auto to_branch = bring<Bound::branch_arriving(arriving)>(d);
       constexpr auto common = Bound::gradient(arriving);
       if constexpr (Bound::plain) {
         const auto one = bring<common>(branch_.template backward<true>(to_branch, ready));

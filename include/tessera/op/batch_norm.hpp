@@ -46,6 +46,8 @@ auto batch_norm_statistics(X const& x, double momentum, double epsilon, R& runni
   detail::check_batch_norm_input<X>();
   using result [[maybe_unused]] = result_of<detail::batch_norm_op, 4, X, R>;
   using memory = typename X::context_type::backend::memory;
+  detail::require_extent(running_mean.extent(0), x.extent(1), "number of running means of batch_norm");
+  detail::require_extent(running_variance.extent(0), x.extent(1), "number of running variances of batch_norm");
   const index count = x.extent(0) * x.extent(2) * x.extent(3);
   if (count < 2)
     throw error("batch_norm in training has " + std::to_string(count) + " values a channel over the whole batch",
@@ -78,6 +80,9 @@ auto batch_norm_running(double epsilon, R const& running_mean, R const& running_
 template <sharded_tensor X, class Memory, class Block>
 X batch_norm(X const& x, channel_statistics<Memory> const& s, Block gamma, Block beta) {
   detail::check_batch_norm_input<X>();
+  detail::require_extent(s.mean.extent(0), x.local().extent(1), "number of channel statistics of batch_norm");
+  if (gamma.data != nullptr) detail::require_extent(gamma.size(), x.local().extent(1), "number of scales of batch_norm");
+  if (beta.data != nullptr) detail::require_extent(beta.size(), x.local().extent(1), "number of shifts of batch_norm");
   X y(x.where(), x.extents());
   x.where().kernels().batch_norm_normalize(as_matrix(x.read()), s.mean.read(), s.inv_std.read(), gamma, beta,
                                            as_matrix(y.write()));
@@ -92,6 +97,7 @@ auto batch_norm_backward_sums(X const& x, Dy const& dy, channel_statistics<Memor
   static_assert(std::is_same_v<X, Dy>,
                 "tessera: batch_norm needs the gradient in the layout of its output; redistribute it first");
   using T = typename X::value_type;
+  detail::require_shape(dy.extents(), x.extents(), "the gradient of batch_norm");
   tensor<T, 1, Memory> sums(shape<1>{{2 * x.local().extent(1)}});
   auto& context = x.where();
   context.kernels().batch_norm_backward_sums(as_matrix(x.read()), as_matrix(dy.read()), s.mean.read(), s.inv_std.read(),

@@ -41,6 +41,10 @@ inline conv2d_geometry local_geometry(conv2d_geometry g, index local_outputs, in
   return g;
 }
 
+inline shape<4> convolved_extents(shape<4> const& x, index outputs, conv2d_geometry const& g) {
+  return {{x[0], outputs, g.output_extent(0, x[2]), g.output_extent(1, x[3])}};
+}
+
 }  // namespace detail
 
 namespace op {
@@ -66,6 +70,7 @@ auto conv2d(X const& x, W const& w, conv2d_geometry const& geometry) {
 /// Gradient of `conv2d` with respect to x, whose extents are `extents`. Partial along axes that cut output channels.
 template <index Groups = 1, sharded_tensor Dy, sharded_tensor W>
 auto conv2d_backward_input(Dy const& dy, W const& w, shape<4> const& extents, conv2d_geometry const& geometry) {
+  detail::require_shape(dy.extents(), detail::convolved_extents(extents, w.extent(0), geometry), "the gradient of conv2d");
   result_of<detail::conv2d_input_gradient_op<Groups>, 4, Dy, W> dx(dy.where(), extents);
   dy.where().kernels().conv2d_backward_input(w.read(), dy.read(), dx.write(),
                                              detail::local_geometry(geometry, w.local().extent(0), w.extent(0)));
@@ -76,6 +81,8 @@ auto conv2d_backward_input(Dy const& dy, W const& w, shape<4> const& extents, co
 template <index Groups = 1, sharded_tensor Dy, sharded_tensor X, sharded_tensor Dw>
 void conv2d_backward_weight(Dy const& dy, X const& x, Dw& dw, conv2d_geometry const& geometry) {
   detail::check_target<result_of<detail::conv2d_weight_gradient_op<Groups>, 4, Dy, X>, Dw>();
+  detail::require_shape(dy.extents(), detail::convolved_extents(x.extents(), dw.extent(0), geometry),
+                        "the gradient of conv2d");
   x.where().kernels().conv2d_backward_weight(x.read(), dy.read(), dw.write(),
                                              detail::local_geometry(geometry, dw.local().extent(0), dw.extent(0)));
 }

@@ -99,7 +99,10 @@ class cross_entropy {
                 "one factor a row", "call backward(row_gradients), or use mean or sum");
   }
   /// Gradient of `sum of row_gradients * row_losses`.
-  Logits backward(rows_type const& row_gradients) const { return gradient(1, row_gradients.read()); }
+  Logits backward(rows_type const& row_gradients) const {
+    detail::require_shape(row_gradients.extents(), row_loss_.extents(), "the gradient of the row losses");
+    return gradient(1, row_gradients.read());
+  }
 
  private:
   cross_entropy(Logits const& logits, cross_entropy_options const& options)

@@ -123,6 +123,9 @@ auto linear_product_backward_input(Dy const& dy, W const& w) {
 template <sharded_tensor Dy, sharded_tensor X, sharded_tensor Dw>
 void linear_product_backward_weight(Dy const& dy, X const& x, Dw& dw) {
   detail::check_target<result_of<detail::linear_weight_gradient_op<X::rank>, 2, Dy, X>, Dw>();
+  auto extents = x.extents();
+  extents[X::rank - 1] = dw.extent(0);
+  detail::require_shape(dy.extents(), extents, "the gradient of linear");
   x.where().kernels().matmul(as_matrix(dy.read()), true, as_matrix(x.read()), false, dw.write());
 }
 

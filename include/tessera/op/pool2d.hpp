@@ -52,6 +52,7 @@ auto max_pool2d(X const& x, pool2d_geometry const& geometry) {
 /// Gradient of `max_pool2d` for an input of these extents. Linear in dy, which may be partial.
 template <sharded_tensor Dy, class Where>
 auto max_pool2d_backward(Dy const& dy, Where const& argmax, shape<4> const& extents, pool2d_geometry const& geometry) {
+  detail::require_shape(dy.extents(), detail::pooled_extents(extents, geometry), "the gradient of max_pool2d");
   result_of<detail::pool2d_gradient_op, 4, Dy> dx(dy.where(), extents);
   dy.where().kernels().max_pool2d_backward(dy.read(), argmax.read(), dx.write(), geometry);
   return dx;
@@ -68,6 +69,7 @@ auto avg_pool2d(X const& x, pool2d_geometry const& geometry) {
 /// Gradient of `avg_pool2d` for an input of these extents.
 template <sharded_tensor Dy>
 auto avg_pool2d_backward(Dy const& dy, shape<4> const& extents, pool2d_geometry const& geometry) {
+  detail::require_shape(dy.extents(), detail::pooled_extents(extents, geometry), "the gradient of avg_pool2d");
   result_of<detail::pool2d_gradient_op, 4, Dy> dx(dy.where(), extents);
   dy.where().kernels().avg_pool2d_backward(dy.read(), dx.write(), geometry);
   return dx;

@@ -218,6 +218,14 @@ inline void require_windows(shape<4> const& y, shape<4> const& x) {
                 "make the window smaller, or the images or their padding larger");
 }
 
+/// Throws where a gradient's extents are not those of the result it belongs to.
+template <int Rank>
+void require_shape(shape<Rank> const& found, shape<Rank> const& wanted, char const* what) {
+  if (!(found == wanted))
+    throw error(std::string(what) + " has the extents " + to_string(found), to_string(wanted),
+                "pass the gradient of the operator's result");
+}
+
 /// Where an operator writes a result that its caller has memory for (a gradient in its bucket).
 template <class Wanted, class Given>
 constexpr void check_target() {

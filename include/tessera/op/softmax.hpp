@@ -86,6 +86,7 @@ auto softmax(X const& x) {
 /// Gradient of `softmax` from its output: y * (dy - sum of y * dy). Collectives, where `Dim` is cut: one all_reduce.
 template <int Dim = -1, sharded_tensor Y, sharded_tensor Dy>
 auto softmax_backward(Y const& y, Dy const& dy) {
+  detail::require_equal_extents(y, dy, "softmax_backward");
   constexpr int dim = detail::softmax_dim<Dim, Y::rank>();
   result_of<detail::elementwise_op<Y::rank, 2, linearity::none>, Y::rank, Y, Dy> dx(y.where(), y.extents());
   const auto value = detail::around<dim>(y.read());
@@ -112,6 +113,7 @@ auto log_softmax(X const& x) {
 /// Gradient of `log_softmax` from its output: dy - exp(y) * sum of dy. Collectives as `softmax_backward`.
 template <int Dim = -1, sharded_tensor Y, sharded_tensor Dy>
 auto log_softmax_backward(Y const& y, Dy const& dy) {
+  detail::require_equal_extents(y, dy, "log_softmax_backward");
   constexpr int dim = detail::softmax_dim<Dim, Y::rank>();
   result_of<detail::elementwise_op<Y::rank, 2, linearity::none>, Y::rank, Y, Dy> dx(y.where(), y.extents());
   const auto value = detail::around<dim>(y.read());

@@ -96,7 +96,12 @@ struct collective_list {
   /// Bytes of call `i` on the device that holds most. Moments of batch norm travel in double.
   constexpr index bytes(int i, index batch) const {
     const index element = (*this)[i].kind == collective::all_reduce_moments ? 8 : static_cast<index>(sizeof(T));
-    return elements(i, batch, {}) * element;
+    index most = 0;
+    for (int rank = 0; rank < Mesh::devices; ++rank) {
+      const index here = elements(i, batch, Mesh::coordinates(rank));
+      if (here > most) most = here;
+    }
+    return most * element;
   }
 };
 

@@ -53,11 +53,6 @@ struct collective_call {
     return factor * (sent > received ? sent : received);
   }
 
-  /// Bytes of the payload on the device that holds most (coordinates 0), for elements of `element_bytes`.
-  template <device_mesh Mesh>
-  constexpr index bytes(index batch, index element_bytes) const {
-    return elements<Mesh>(batch, {}) * element_bytes;
-  }
 };
 
 /// A list of collectives in the order in which they run.
@@ -82,7 +77,7 @@ constexpr void append_route(call_list<Mesh::axes>& calls, phase when, shape<Rank
                             placements<Mesh::axes> const& from, placements<Mesh::axes> const& to) {
   for (auto const& s : find_route(from, to)) {
     if (s.kind == step_kind::slice || Mesh::group_size(s.group) == 1) continue;
-    collective_call<Mesh::axes> call{when, collective_of(s.kind), s.group, s.op, Rank, {}, s.from, s.to, 1};
+    collective_call<Mesh::axes> call{when, collective_of(s.kind), Mesh::cutting(s.group), s.op, Rank, {}, s.from, s.to, 1};
     for (int d = 0; d < Rank; ++d) call.extents[d] = extents[d];
     calls.push_back(call);
   }
@@ -94,7 +89,7 @@ template <device_mesh Mesh, int Rank>
 constexpr void append_reduction(call_list<Mesh::axes>& calls, phase when, collective kind, axis_set axes, reduction op,
                                 shape<Rank> const& extents, placements<Mesh::axes> const& layout, index factor = 1) {
   if (Mesh::group_size(axes) == 1) return;
-  collective_call<Mesh::axes> call{when, kind, axes, op, Rank, {}, layout, layout, factor};
+  collective_call<Mesh::axes> call{when, kind, Mesh::cutting(axes), op, Rank, {}, layout, layout, factor};
   for (int d = 0; d < Rank; ++d) call.extents[d] = extents[d];
   calls.push_back(call);
 }

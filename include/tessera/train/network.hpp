@@ -3,6 +3,7 @@
 #include <tessera/plan/parallel.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -167,14 +168,29 @@ class network {
   Context& where() const { return *memory_.context_; }
 
   /// The output in the layout in which a loss takes it. `training` turns batch statistics on.
+  ///
+  /// Throws where the input's extents are not those that the model was made for.
   output_type forward(input_type const& x, bool training = true) {
-    return redistribute<typename output_type::layout_type>(root_.forward(x, training));
+    if (!detail::extents_agree(x.extents(), plan_type::input::extents))
+      throw error("an input of " + to_string(x.extents()),
+                  to_string(plan_type::input::extents) + " (-1: any extent)", "pass the extents that the model names");
+    auto y = redistribute<typename output_type::layout_type>(root_.forward(x, training));
+    forward_extents_ = training ? std::optional(y.extents()) : std::nullopt;
+    return y;
   }
 
   /// Gradients of all parameters, from that of the output of the last forward pass in training.
   ///
-  /// Each bucket is all-reduced when its last gradient exists; afterwards every gradient is whole.
+  /// Each bucket is all-reduced when its last gradient exists; afterwards every gradient is whole. Throws where no such
+  /// pass came before, or the extents are not those of its output.
   void backward(output_type const& gradient) {
+    if (!forward_extents_)
+      throw error("backward without a forward pass in training before it", "one forward(x) for each backward",
+                  "call forward(x) with training on first");
+    if (!(gradient.extents() == *forward_extents_))
+      throw error("a gradient of " + to_string(gradient.extents()), to_string(*forward_extents_),
+                  "pass the gradient of the output of the last forward pass");
+    forward_extents_.reset();
     memory_.begin_backward();
     root_.template backward<false>(gradient, memory_);
   }
@@ -197,6 +213,7 @@ class network {
 
  private:
   node_of<bound, T, Context> root_;
+  std::optional<shape<plan_type::output::rank>> forward_extents_{};  // of a pass that backward may follow
   detail::network_memory<Context, T> memory_;
 };
 

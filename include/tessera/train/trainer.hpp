@@ -52,6 +52,7 @@ class trainer {
   using context_type = std::remove_reference_t<decltype(std::declval<Network&>().where())>;
   using mesh = typename context_type::mesh;
   using input_type = typename Network::input_type;
+  using output_type = typename Network::output_type;
   using T = typename input_type::value_type;
   using memory = typename context_type::backend::memory;
   static constexpr axis_set batch_axes = input_type::placements.shard_axes(0);
@@ -141,7 +142,8 @@ class trainer {
         correct += std::max_element(row, row + values.extent(1)) - row == labels_[static_cast<std::size_t>(r)];
       }
     }
-    if (batch_parts > 1) model_.where().group(batch_axes).all_reduce(&correct, 1, reduction::sum);
+    constexpr axis_set row_axes = output_type::placements.shard_axes(0);
+    if (mesh::group_size(row_axes) > 1) model_.where().group(row_axes).all_reduce(&correct, 1, reduction::sum);
     return {static_cast<double>(correct) / static_cast<double>(test.data.size()), test.data.size()};
   }
 
@@ -157,6 +159,15 @@ class trainer {
     const interval mine = local_box<mesh>(input_type::placements, extents, model_.where().coordinates())[0];
     typename input_type::local_type local;
     load_batch(from.data, rows, mine, from.mean, from.deviation, local, labels_);
+    // The loss wants the labels of the output's rows, which a layer may have cut in another way than the input's.
+    shape<output_type::rank> output_extents;
+    output_extents[0] = extents[0];
+    const interval out = local_box<mesh>(output_type::placements, output_extents, model_.where().coordinates())[0];
+    if (!(out == mine)) {
+      labels_.clear();
+      for (index i = out.begin; i < out.end(); ++i)
+        labels_.push_back(from.data.labels[static_cast<std::size_t>(rows[static_cast<std::size_t>(i)])]);
+    }
     return input_type(model_.where(), extents, std::move(local));
   }
   template <class C>

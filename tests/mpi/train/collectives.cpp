@@ -72,6 +72,14 @@ using relaid_mlp =
                    linear<11, 10, split_input<Tp>>, shard<1, Tp>, relu, linear<10, 3>>,
              data_parallel<Dp>>;
 
+// A side of a residual that learns nothing, first in its model: backward leaves it out.
+template <class Dp, class Tp>
+using idle_branch = parallel<residual<chain<relu, batch_norm2d<3, no_affine>>, conv2d<3, 3, window<1>>>,
+                             input<dynamic, 3, 4, 4>, data_parallel<Dp>>;
+// Exchanges in which device 0 keeps all it has.
+template <class Dp, class Tp>
+using reordered = parallel<chain<linear<6, 5>, shard<0, Dp, Tp>, shard<0, Tp, Dp>, linear<5, 3>>, data_parallel<Dp>>;
+
 template <class Dp, class Tp>
 using resnet = parallel<model::resnet_small<10, Tp>, input<dynamic, 1, 12, 12>, data_parallel<Dp>>;
 
@@ -90,6 +98,11 @@ void compare_all(shape<Rank> const& extents) {
 TEST_CASE("an MLP makes exactly the collectives that its type lists") {
   compare_all<mlp>(shape<2>{{13, 12}});
   compare_all<relaid_mlp>(shape<2>{{13, 12}});
+  compare_all<reordered>(shape<2>{{13, 6}});
+}
+
+TEST_CASE("a residual with an idle side makes exactly the collectives that its type lists") {
+  compare_all<idle_branch>(shape<4>{{13, 3, 4, 4}});
 }
 
 TEST_CASE("the ResNet makes exactly the collectives that its type lists") {

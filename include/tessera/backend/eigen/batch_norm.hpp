@@ -11,8 +11,8 @@ namespace tessera::detail::eigen_kernels {
 
 /// (count, mean, sum of squared deviations) per channel, in one pass.
 ///
-/// Some rows at a time are summed as differences from the mean of those before them (at first, of the first few), so
-/// that nothing large cancels in T; in double the sums are moved to differences from the first row of all.
+/// Some rows at a time are summed as differences from the mean of those before them (at first, from the median of three),
+/// so that nothing large cancels in T; in double the sums are moved to differences from the first row of all.
 template <class T>
 void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace& scratch) {
   const index rows = x.extents[0];
@@ -25,12 +25,12 @@ void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace
   double* origin = scratch.get<double>(0, wide.width);
   repeat_columns(columns, wide, origin, [&](index c) { return static_cast<double>(x.data[c]); });
   T* near = scratch.get<T>(1, wide.width);
-  const index few = std::min<index>(8, rows);
-  auto mean = array(near, columns);
-  mean = array(x.data, columns);
-  for (index r = 1; r < few; ++r) mean += array(x.data + r * columns, columns);
-  mean /= static_cast<T>(few);
-  repeat_columns(columns, wide, near, [near](index c) { return near[c]; });
+  repeat_columns(columns, wide, near, [&](index c) {
+    const T a = x.data[c];
+    const T b = x.data[std::min<index>(1, rows - 1) * columns + c];
+    const T d = x.data[std::min<index>(2, rows - 1) * columns + c];
+    return std::max(std::min(a, b), std::min(std::max(a, b), d));
+  });
   double* sums = scratch.get<double>(2, 2 * columns);
   sum_columns<T, 2>(
       x.data, rows, columns, scratch,
