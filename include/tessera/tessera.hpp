@@ -6,8 +6,8 @@
 #include <tessera/comm/mpi.hpp>
 #include <tessera/comm/recording.hpp>
 #include <tessera/comm/serial.hpp>
-#include <tessera/model/resnet.hpp>
 #include <tessera/layer/softmax.hpp>
+#include <tessera/model/resnet.hpp>
 #include <tessera/op/cross_entropy.hpp>
 #include <tessera/op/explicit_loss.hpp>
 #include <tessera/plan/collectives.hpp>

@@ -23,6 +23,8 @@ std::integral_constant<int, Size> axis_base(axis<Size> const&);
 
 /// Satisfied by tag types that inherit from `axis<Size>`.
 template <class A>
-concept mesh_axis = requires(A const& a) { detail::axis_base(a); };
+concept mesh_axis = requires(A const& a) {
+  detail::axis_base(a);
+};
 
 }  // namespace tessera

@@ -38,11 +38,7 @@ struct block {
   }
 
   /// A mutable block is also a read-only block.
-  constexpr operator block<T const, Rank, Order>() const
-    requires(!std::is_const_v<T>)
-  {
-    return {data, extents};
-  }
+  constexpr operator block<T const, Rank, Order>() const requires(!std::is_const_v<T>) { return {data, extents}; }
 };
 
 /// The same memory with other extents of the same size. The caller knows that the storage orders agree.

@@ -142,7 +142,9 @@ using as_layout = typename detail::as_layout<X>::type;
 
 /// Satisfied by `layout<...>`, `shard<...>` and `partial<...>`.
 template <class X>
-concept layout_word = requires { typename detail::as_layout<X>::type; };
+concept layout_word = requires {
+  typename detail::as_layout<X>::type;
+};
 
 /// A layout as a value on a mesh.
 ///

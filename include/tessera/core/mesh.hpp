@@ -108,8 +108,8 @@ struct mesh {
   }
 
   /// Coordinates of member `rank` of the group along the axes of `set` that contains the device at `at`.
-  static constexpr std::array<int, sizeof...(Axes)> group_member(axis_set set,
-                                                                 std::array<int, sizeof...(Axes)> at, int rank) {
+  static constexpr std::array<int, sizeof...(Axes)> group_member(axis_set set, std::array<int, sizeof...(Axes)> at,
+                                                                 int rank) {
     for (int a = axes - 1; a >= 0; --a)
       if (set >> a & 1) {
         at[static_cast<std::size_t>(a)] = rank % sizes[static_cast<std::size_t>(a)];
@@ -126,6 +126,8 @@ std::true_type is_mesh(mesh<Axes...> const&);
 
 /// Satisfied by `mesh<...>`.
 template <class M>
-concept device_mesh = requires(M const& m) { detail::is_mesh(m); };
+concept device_mesh = requires(M const& m) {
+  detail::is_mesh(m);
+};
 
 }  // namespace tessera

@@ -17,9 +17,9 @@ enum class placement_kind : std::uint8_t {
 /// What one mesh axis does to a tensor, as a value: a layout is one of these for each axis of the mesh.
 struct placement {
   placement_kind kind = placement_kind::replicated;
-  std::int8_t dim = 0;              ///< of a shard: the dimension that is cut
-  std::int8_t order = 0;            ///< of a shard: how many axes cut this dimension before this one
-  reduction op = reduction::sum;    ///< of a partial
+  std::int8_t dim = 0;            ///< of a shard: the dimension that is cut
+  std::int8_t order = 0;          ///< of a shard: how many axes cut this dimension before this one
+  reduction op = reduction::sum;  ///< of a partial
   friend constexpr bool operator==(placement const&, placement const&) = default;
 
   constexpr bool is_replicated() const { return kind == placement_kind::replicated; }
@@ -86,7 +86,8 @@ struct placements {
       if (!axis[a].is_shard()) continue;
       int before = 0;
       for (int b = 0; b < Axes; ++b)
-        if (axis[b].is_shard(axis[a].dim) && (axis[b].order < axis[a].order || (axis[b].order == axis[a].order && b < a)))
+        if (axis[b].is_shard(axis[a].dim) &&
+            (axis[b].order < axis[a].order || (axis[b].order == axis[a].order && b < a)))
           ++before;
       out.axis[a].order = static_cast<std::int8_t>(before);
     }

@@ -15,8 +15,7 @@ class basic_sharded;
 ///
 /// All spellings of a layout give the same type. Copies share the block.
 template <class T, int Rank, layout_word Layout, class Context>
-using sharded =
-    basic_sharded<T, Rank, canonical<typename Context::mesh, Layout>, typename Context::context_type>;
+using sharded = basic_sharded<T, Rank, canonical<typename Context::mesh, Layout>, typename Context::context_type>;
 
 template <class T, int Rank, class Layout, class Context>
 class basic_sharded {
@@ -76,7 +75,7 @@ template <class X>
 inline constexpr bool is_sharded = false;
 template <class T, int Rank, class Layout, class Context>
 inline constexpr bool is_sharded<basic_sharded<T, Rank, Layout, Context>> = true;
-}
+}  // namespace detail
 
 /// Satisfied by every `sharded<...>`.
 template <class X>
@@ -84,7 +83,8 @@ concept sharded_tensor = detail::is_sharded<std::remove_cv_t<X>>;
 
 /// The same kind of tensor with another rank and layout value.
 template <sharded_tensor X, int Rank, auto Value>
-using relaid = basic_sharded<typename X::value_type, Rank, layout_of<typename X::mesh, Value>, typename X::context_type>;
+using relaid =
+    basic_sharded<typename X::value_type, Rank, layout_of<typename X::mesh, Value>, typename X::context_type>;
 
 /// This rank's block of a whole tensor that every rank has. No communication.
 template <layout_word Layout, class T, int Rank, class Memory, storage_order Order, class Context>

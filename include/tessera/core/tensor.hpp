@@ -9,8 +9,9 @@ namespace tessera {
 
 /// One rank's dense block with its memory: a handle that shares the block when copied; `clone` copies the elements.
 ///
-/// Elements are addressed in logical order, `t(n, c, h, w)`; in memory a tensor of rank 4 lies as `Order` says (channels
-/// last on the CPU: N, H, W, C), others row-major. `tessera::view` and `to_tensor` (core/xtensor.hpp) convert whole arrays.
+/// Elements are addressed in logical order, `t(n, c, h, w)`; in memory a tensor of rank 4 lies as `Order` says
+/// (channels last on the CPU: N, H, W, C), others row-major. `tessera::view` and `to_tensor` (core/xtensor.hpp) convert
+/// whole arrays.
 ///
 /// Values that layers keep for backward are kept by copying the handle, so sharing is what they want.
 template <class T, int Rank, class Memory = host_memory, storage_order Order = storage_order::channels_last>
@@ -26,8 +27,7 @@ class tensor {
         view_{static_cast<T*>(owner_.get()), extents} {}
   tensor(shape<Rank> extents, T value) : tensor(extents) { std::fill(view_.begin(), view_.end(), value); }
   /// A tensor inside memory that another object owns (a gradient inside its bucket).
-  tensor(memory_handle owner, T* data, shape<Rank> extents)
-      : owner_(std::move(owner)), view_{data, extents} {}
+  tensor(memory_handle owner, T* data, shape<Rank> extents) : owner_(std::move(owner)), view_{data, extents} {}
 
   block<T, Rank, Order> view() { return view_; }
   block<T const, Rank, Order> view() const { return view_; }

@@ -11,7 +11,8 @@
 namespace tessera {
 
 /// A block as an xtensor view in logical order (N, C, H, W), whatever the storage order: for slicing, printing and
-/// `.npy` files at the edges of a program. No copy; the view does not outlive the block's memory. Kernels do not use it.
+/// `.npy` files at the edges of a program. No copy; the view does not outlive the block's memory. Kernels do not use
+/// it.
 template <class T, int Rank, storage_order Order>
 auto view(block<T, Rank, Order> const& b) {
   std::array<std::size_t, static_cast<std::size_t>(Rank)> extents{};

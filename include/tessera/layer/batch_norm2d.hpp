@@ -13,8 +13,8 @@ namespace tessera {
 ///
 /// | split | parameters and statistics | collectives |
 /// |---|---|---|
-/// | `split_batch`, `split_height`, `split_width` (flow) | whole | one all_reduce of moments forward, one all_reduce backward, over all these axes together |
-/// | `split_channels` (flows) | by channel | none |
+/// | `split_batch`, `split_height`, `split_width` (flow) | whole | one all_reduce of moments forward, one all_reduce
+/// backward, over all these axes together | | `split_channels` (flows) | by channel | none |
 ///
 /// Gradients of the parameters come out whole: they are what the backward reduction sums.
 template <int C, class... Options>
@@ -31,7 +31,8 @@ struct batch_norm2d {
       detail::option_or_t<detail::is_epsilon, epsilon_of<std::ratio<1, 100000>>, Options...>::value;
   using words = split_words<Options...>;
 
-  struct weight : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<ones>, Options...>::type, C> {
+  struct weight
+      : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<ones>, Options...>::type, C> {
     static constexpr std::string_view name = "weight";
   };
   struct bias : parameter<zeros, C> {
@@ -57,13 +58,17 @@ struct batch_norm2d {
   template <auto Extents>
   static constexpr index_rules rules() {
     return {affine ? "nchw,c,c,c,c->nchw" : "nchw,c,c->nchw",
-            {{'n', "batch", true, true}, {'c', "channels", true, true}, {'h', "height", true, true}, {'w', "width", true, true}}};
+            {{'n', "batch", true, true},
+             {'c', "channels", true, true},
+             {'h', "height", true, true},
+             {'w', "width", true, true}}};
   }
   template <auto Extents>
   static constexpr auto output() {
     static_assert(Extents.rank == 4, "tessera: batch_norm2d takes images [N, C, H, W]; put it before flatten");
-    static_assert(Extents[1] == C || Extents[1] == dynamic,
-                  "tessera: the input of batch_norm2d does not have C channels; give it the channels of the layer before");
+    static_assert(
+        Extents[1] == C || Extents[1] == dynamic,
+        "tessera: the input of batch_norm2d does not have C channels; give it the channels of the layer before");
     return Extents;
   }
   template <auto Extents, class Mesh>

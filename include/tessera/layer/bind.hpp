@@ -51,9 +51,10 @@ struct bound_layer {
   using input = Flow;
   using layout_value = placements<Mesh::axes>;
 
-  static_assert(registered_layer<Layer, Flow::extents>,
-                "tessera: this is no layer: it lacks the members `words`, `parameters` or `rules`; name a layer, or see "
-                "layer/concept.hpp for what a layer of your own needs");
+  static_assert(
+      registered_layer<Layer, Flow::extents>,
+      "tessera: this is no layer: it lacks the members `words`, `parameters` or `rules`; name a layer, or see "
+      "layer/concept.hpp for what a layer of your own needs");
   static constexpr index_rules rules = Layer::template rules<Flow::extents>();
   static constexpr auto output_extents = Layer::template output<Flow::extents>();
   using parameters = typename Layer::parameters;
@@ -68,8 +69,9 @@ struct bound_layer {
                 "tessera: the split words of this layer use a mesh axis twice; an axis cuts one thing of a layer");
   static constexpr bool known = detail::words_known<Mesh>(rules, named);
   static_assert(detail::check_split<Layer, known>());
-  static_assert(!known || detail::words_divide<Mesh>(rules, named),
-                "tessera: a split word cuts groups unevenly; choose a number of parts that divides the number of groups");
+  static_assert(
+      !known || detail::words_divide<Mesh>(rules, named),
+      "tessera: a split word cuts groups unevenly; choose a number of parts that divides the number of groups");
   static constexpr resolved_layer<Mesh::axes> resolved =
       known ? detail::resolve<Mesh>(rules, Flow::layout, named) : resolved_layer<Mesh::axes>{};
 
@@ -113,8 +115,7 @@ struct bound_layer {
     append_route<Mesh>(calls, phase::backward, output_extents, arriving, needed(arriving));
     if constexpr (requires { Layer::template calls<Flow::extents, Mesh>(phase::backward, resolved, calls); })
       Layer::template calls<Flow::extents, Mesh>(phase::backward, resolved, calls);
-    if (wants_input)
-      append_route<Mesh>(calls, phase::backward, Flow::extents, produced(arriving), gradient(arriving));
+    if (wants_input) append_route<Mesh>(calls, phase::backward, Flow::extents, produced(arriving), gradient(arriving));
   }
 
  private:
@@ -135,8 +136,11 @@ struct bind {
 };
 // A model that inherits from a chain or residual is bound as that.
 template <class Layer, class Mesh, class Flow>
-  requires requires { typename Layer::composition; } && (!std::is_same_v<typename Layer::composition, Layer>)
-struct bind<Layer, Mesh, Flow> : bind<typename Layer::composition, Mesh, Flow> {};
+requires requires {
+  typename Layer::composition;
+} &&(!std::is_same_v<typename Layer::composition, Layer>)struct bind<Layer, Mesh, Flow>
+    : bind<typename Layer::composition, Mesh, Flow> {
+};
 }  // namespace detail
 
 /// A layer of any kind on a mesh with a given input.

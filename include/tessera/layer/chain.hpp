@@ -48,24 +48,26 @@ struct bound_chain {
   template <int I>
   static constexpr bool learns_before = []<int... J>(std::integer_sequence<int, J...>) {
     return (false || ... || at<J>::learns);
-  }(std::make_integer_sequence<int, I>{});
+  }
+  (std::make_integer_sequence<int, I>{});
   static constexpr bool learns = learns_before<count>;
 
   /// The layout of the gradient of layer `I`'s input, when that of the chain's output is `arriving`.
   template <int I>
   static constexpr layout_value gradient_before(layout_value arriving) {
-    [&]<int... J>(std::integer_sequence<int, J...>) {
-      ((arriving = at<count - 1 - J>::gradient(arriving)), ...);
-    }(std::make_integer_sequence<int, count - I>{});
+    [&]<int... J>(std::integer_sequence<int, J...>) { ((arriving = at<count - 1 - J>::gradient(arriving)), ...); }
+    (std::make_integer_sequence<int, count - I>{});
     return arriving;
   }
   static constexpr layout_value gradient(layout_value const& arriving) { return gradient_before<0>(arriving); }
 
   static constexpr void append_parameters(std::vector<parameter_info<Mesh::axes>>& list) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { (at<I>::append_parameters(list), ...); }(sequence{});
+    [&]<int... I>(std::integer_sequence<int, I...>) { (at<I>::append_parameters(list), ...); }
+    (sequence{});
   }
   static constexpr void append_forward(call_list<Mesh::axes>& calls) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { (at<I>::append_forward(calls), ...); }(sequence{});
+    [&]<int... I>(std::integer_sequence<int, I...>) { (at<I>::append_forward(calls), ...); }
+    (sequence{});
   }
   static constexpr void append_backward(call_list<Mesh::axes>& calls, layout_value arriving, bool wants_input) {
     const auto one = [&]<int I>(std::integral_constant<int, I>) {
@@ -74,9 +76,8 @@ struct bound_chain {
       at<I>::append_backward(calls, arriving, wants_input || learns_before<I>);
       arriving = at<I>::gradient(arriving);
     };
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      (one(std::integral_constant<int, count - 1 - I>{}), ...);
-    }(sequence{});
+    [&]<int... I>(std::integer_sequence<int, I...>) { (one(std::integral_constant<int, count - 1 - I>{}), ...); }
+    (sequence{});
   }
 
  private:
@@ -108,10 +109,12 @@ class chain_node {
   }
   template <class F>
   void visit(std::string& path, F& f) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { (visit_child<I>(path, f), ...); }(sequence{});
+    [&]<int... I>(std::integer_sequence<int, I...>) { (visit_child<I>(path, f), ...); }
+    (sequence{});
   }
   int number(int first) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { ((first = at<I>().number(first)), ...); }(sequence{});
+    [&]<int... I>(std::integer_sequence<int, I...>) { ((first = at<I>().number(first)), ...); }
+    (sequence{});
     return first;
   }
   /// The node of layer `I`.

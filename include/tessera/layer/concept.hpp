@@ -15,18 +15,19 @@ namespace tessera {
 /// |---|---|
 /// | `words` | its split words: `split_words<Options...>`, or `split_words<>` for none |
 /// | `parameters` | `parameter_list<...>` of `parameter` and, after them, `state` types |
-/// | `rules<Extents>()` | `index_rules`: operand 0 is the input, operand k the k-th parameter; every layout follows from them |
-/// | `output<Extents>()` | the output's extents from the input's; the place to refuse an input that does not fit |
-/// | `forward(env, saved, x, parameters...)` | the output; `x` and the parameters arrive in the layouts of the rules |
-/// | `backward(env, saved, dy, gradients, parameters...)` | the input's gradient, or `no_gradient`; writes each element of the tuple `gradients` |
+/// | `rules<Extents>()` | `index_rules`: operand 0 is the input, operand k the k-th parameter; every layout follows
+/// from them | | `output<Extents>()` | the output's extents from the input's; the place to refuse an input that does
+/// not fit | | `forward(env, saved, x, parameters...)` | the output; `x` and the parameters arrive in the layouts of
+/// the rules | | `backward(env, saved, dy, gradients, parameters...)` | the input's gradient, or `no_gradient`; writes
+/// each element of the tuple `gradients` |
 ///
 /// Optional members:
 ///
 /// | member | meaning |
 /// |---|---|
 /// | `saved<X>` | what forward leaves for backward, for an input of type `X` |
-/// | `calls<Extents, Mesh>(phase, resolved, list)` | appends the collectives that forward and backward make themselves |
-/// | `gradient_is_linear = true` | backward is linear in `dy` alone: a partial `dy` may pass and be reduced later |
+/// | `calls<Extents, Mesh>(phase, resolved, list)` | appends the collectives that forward and backward make themselves
+/// | | `gradient_is_linear = true` | backward is linear in `dy` alone: a partial `dy` may pass and be reduced later |
 /// | `input_extents` | extents of an input, for a layer that may come first in a model |
 /// | `split_check<Known>` | a `static_assert(Known, ...)` that lists the split words there are |
 ///

@@ -9,12 +9,9 @@ namespace detail {
 /// The padding, stride and dilation of a `window`.
 template <class Window>
 constexpr conv2d_geometry conv2d_geometry_of(index groups) {
-  return {{Window::kernel[0], Window::kernel[1]},
-          {Window::stride[0], Window::stride[1]},
-          {Window::padding[0], Window::padding[1]},
-          {Window::padding[0], Window::padding[1]},
-          {Window::dilation[0], Window::dilation[1]},
-          groups};
+  return {{Window::kernel[0], Window::kernel[1]},     {Window::stride[0], Window::stride[1]},
+          {Window::padding[0], Window::padding[1]},   {Window::padding[0], Window::padding[1]},
+          {Window::dilation[0], Window::dilation[1]}, groups};
 }
 }  // namespace detail
 
@@ -39,16 +36,17 @@ struct conv2d {
                 "tessera: conv2d has no such option; it has groups<...>, no_bias, weight_init<...>, bias_init<...> and "
                 "split words");
   static constexpr int group_count = detail::option_or_t<detail::is_groups, groups<1>, Options...>::value;
-  static_assert(group_count > 0 && In % group_count == 0 && Out % group_count == 0,
-                "tessera: conv2d needs input and output channels that the number of groups divides; choose another number "
-                "of groups or of channels");
+  static_assert(
+      group_count > 0 && In % group_count == 0 && Out % group_count == 0,
+      "tessera: conv2d needs input and output channels that the number of groups divides; choose another number "
+      "of groups or of channels");
   static constexpr bool has_bias = !detail::has_option<no_bias, Options...>;
   static constexpr conv2d_geometry geometry = detail::conv2d_geometry_of<Window>(group_count);
   using words = split_words<Options...>;
 
-  struct weight
-      : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<kaiming_normal<fan::out>>, Options...>::type,
-                  Out, In / group_count, Window::kernel[0], Window::kernel[1]> {
+  struct weight : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<kaiming_normal<fan::out>>,
+                                                         Options...>::type,
+                            Out, In / group_count, Window::kernel[0], Window::kernel[1]> {
     static constexpr std::string_view name = "weight";
   };
   struct bias : parameter<typename detail::option_or_t<detail::is_bias_init, bias_init<zeros>, Options...>::type, Out> {

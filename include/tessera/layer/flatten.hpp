@@ -24,7 +24,9 @@ struct flatten {
     for (int d = Start + 1; d <= last<Extents>; ++d) alone = alone && Extents[d] == 1;
     // An extent that only run time knows is taken as 1: no cut of it can be known to be even.
     return detail::flatten_rules(Extents.rank, Start, last<Extents>,
-                                 alone ? 0 : Extents[Start] == dynamic ? 1 : Extents[Start]);
+                                 alone                       ? 0
+                                 : Extents[Start] == dynamic ? 1
+                                                             : Extents[Start]);
   }
   template <auto Extents>
   static constexpr auto output() {

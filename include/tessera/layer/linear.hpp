@@ -22,8 +22,9 @@ struct linear {
   static constexpr bool has_bias = !detail::has_option<no_bias, Options...>;
   using words = split_words<Options...>;
 
-  struct weight : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<xavier_uniform>, Options...>::type,
-                            Out, In> {
+  struct weight
+      : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<xavier_uniform>, Options...>::type,
+                  Out, In> {
     static constexpr std::string_view name = "weight";
   };
   struct bias : parameter<typename detail::option_or_t<detail::is_bias_init, bias_init<zeros>, Options...>::type, Out> {
@@ -44,8 +45,9 @@ struct linear {
   template <auto Extents>
   static constexpr auto output() {
     constexpr int last = Extents.rank - 1;
-    static_assert(Extents[last] == In || Extents[last] == dynamic,
-                  "tessera: the input of linear does not have In features; make In the last extent of what comes before");
+    static_assert(
+        Extents[last] == In || Extents[last] == dynamic,
+        "tessera: the input of linear does not have In features; make In the last extent of what comes before");
     auto out = Extents;
     out[last] = Out;
     return out;

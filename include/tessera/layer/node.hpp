@@ -34,8 +34,8 @@ class path_entry {
   std::size_t length_;
 };
 
-/// What a visitor of a model needs of a parameter's type beside its tensors. Parameters of many layers have one kind, so
-/// that what is done with them is compiled once.
+/// What a visitor of a model needs of a parameter's type beside its tensors. Parameters of many layers have one kind,
+/// so that what is done with them is compiled once.
 template <class Init, bool Trainable>
 struct parameter_kind {
   using init = Init;
@@ -136,7 +136,7 @@ class layer_node {
     using type = nothing_saved;
   };
   template <class X>
-    requires requires { typename layer::template saved<X>; }
+  requires requires { typename layer::template saved<X>; }
   struct saved_of<X> {
     using type = typename layer::template saved<X>;
   };

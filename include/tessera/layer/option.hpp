@@ -110,7 +110,9 @@ struct is_epsilon : std::false_type {};
 template <class R>
 struct is_epsilon<epsilon_of<R>> : std::true_type {};
 template <class X>
-struct is_window : std::bool_constant<requires { X::kernel[0] + X::dilation[0]; }> {};
+    struct is_window : std::bool_constant < requires {
+  X::kernel[0] + X::dilation[0];
+} > {};
 
 /// The first of `Options` that satisfies `Is`, else `Default`.
 template <template <class> class Is, class Default, class... Options>
@@ -119,16 +121,16 @@ struct option_or {
 };
 template <template <class> class Is, class Default, class First, class... Rest>
 struct option_or<Is, Default, First, Rest...> {
-  using type = typename std::conditional_t<Is<First>::value, std::type_identity<First>,
-                                           option_or<Is, Default, Rest...>>::type;
+  using type =
+      typename std::conditional_t<Is<First>::value, std::type_identity<First>, option_or<Is, Default, Rest...>>::type;
 };
 template <template <class> class Is, class Default, class... Options>
 using option_or_t = typename option_or<Is, Default, Options...>::type;
 
 /// Whether an option is a split word or one of those that a layer has: an option that nobody reads would mislead.
 template <class Option, template <class> class... Is>
-inline constexpr bool known_option =
-    split_policy<Option> || std::is_same_v<Option, no_split> || (Is<Option>::value || ...);
+inline constexpr bool known_option = split_policy<Option> || std::is_same_v<Option, no_split> ||
+                                     (Is<Option>::value || ...);
 
 /// Whether the option is among them.
 template <class Option, class... Options>

@@ -30,9 +30,10 @@ struct pool2d_layer {
   static constexpr bool gradient_is_linear = true;
   template <bool Known>
   struct split_check {
-    static_assert(Known,
-                  "tessera: this pooling has no such split; it has split_batch and split_channels, and a global one also "
-                  "split_height and split_width");
+    static_assert(
+        Known,
+        "tessera: this pooling has no such split; it has split_batch and split_channels, and a global one also "
+        "split_height and split_width");
   };
   template <auto Extents>
   static constexpr index_rules rules() {

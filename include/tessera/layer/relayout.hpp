@@ -29,9 +29,7 @@ struct bound_relayout {
   using output = flow<Flow::extents, target>;
   static constexpr bool learns = false;
 
-  static constexpr layout_value gradient(layout_value const& arriving) {
-    return gradient_for(Flow::layout, arriving);
-  }
+  static constexpr layout_value gradient(layout_value const& arriving) { return gradient_for(Flow::layout, arriving); }
   static constexpr void append_parameters(std::vector<parameter_info<Mesh::axes>>&) {}
   static constexpr void append_forward(call_list<Mesh::axes>& calls) {
     append_route<Mesh>(calls, phase::forward, Flow::extents, Flow::layout, target);

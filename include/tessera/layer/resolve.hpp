@@ -11,8 +11,8 @@ struct resolved_layer {
   static constexpr char no_letter = '-';
   /// By axis; `no_letter` where the axis cuts nothing.
   char letter[8] = {no_letter, no_letter, no_letter, no_letter, no_letter, no_letter, no_letter, no_letter};
-  placements<Axes> operand[max_operands] = {};      ///< 0 is the input, then the parameters
-  placements<Axes> gradient[max_operands] = {};     ///< as backward leaves them, before any reduction
+  placements<Axes> operand[max_operands] = {};   ///< 0 is the input, then the parameters
+  placements<Axes> gradient[max_operands] = {};  ///< as backward leaves them, before any reduction
   placements<Axes> output{};
 
   /// The axes that cut one of the letters.

@@ -14,9 +14,11 @@ struct channel_statistics {
 
 namespace detail {
 struct batch_norm_op {
-  static constexpr index_rules rules{
-      "nchw,c->nchw",
-      {{'n', "batch", true, true}, {'c', "channels", true, true}, {'h', "height", true, true}, {'w', "width", true, true}}};
+  static constexpr index_rules rules{"nchw,c->nchw",
+                                     {{'n', "batch", true, true},
+                                      {'c', "channels", true, true},
+                                      {'h', "height", true, true},
+                                      {'w', "width", true, true}}};
 };
 
 template <sharded_tensor X>
@@ -58,8 +60,8 @@ auto batch_norm_statistics(X const& x, double momentum, double epsilon, R& runni
   context.kernels().batch_norm_moments(as_matrix(x.read()), moments.view());
   constexpr axis_set axes = detail::statistics_axes<X>();
   if (X::mesh::group_size(axes) > 1) context.group(axes).all_reduce_moments(moments.data(), channels);
-  channel_statistics<memory> s{tensor<double, 1, memory>(shape<1>{{channels}}), tensor<double, 1, memory>(shape<1>{{channels}}),
-                               static_cast<double>(count)};
+  channel_statistics<memory> s{tensor<double, 1, memory>(shape<1>{{channels}}),
+                               tensor<double, 1, memory>(shape<1>{{channels}}), static_cast<double>(count)};
   context.kernels().batch_norm_finish(moments.read(), epsilon, s.mean.view(), s.inv_std.view());
   context.kernels().batch_norm_update_running(moments.read(), momentum, running_mean.write(), running_variance.write());
   return s;
@@ -70,7 +72,8 @@ template <sharded_tensor R>
 auto batch_norm_running(double epsilon, R const& running_mean, R const& running_variance) {
   using memory = typename R::context_type::backend::memory;
   const index channels = running_mean.local().extent(0);
-  channel_statistics<memory> s{tensor<double, 1, memory>(shape<1>{{channels}}), tensor<double, 1, memory>(shape<1>{{channels}}), 0};
+  channel_statistics<memory> s{tensor<double, 1, memory>(shape<1>{{channels}}),
+                               tensor<double, 1, memory>(shape<1>{{channels}}), 0};
   running_mean.where().kernels().batch_norm_from_running(running_mean.read(), running_variance.read(), epsilon,
                                                          s.mean.view(), s.inv_std.view());
   return s;
@@ -81,7 +84,8 @@ template <sharded_tensor X, class Memory, class Block>
 X batch_norm(X const& x, channel_statistics<Memory> const& s, Block gamma, Block beta) {
   detail::check_batch_norm_input<X>();
   detail::require_extent(s.mean.extent(0), x.local().extent(1), "number of channel statistics of batch_norm");
-  if (gamma.data != nullptr) detail::require_extent(gamma.size(), x.local().extent(1), "number of scales of batch_norm");
+  if (gamma.data != nullptr)
+    detail::require_extent(gamma.size(), x.local().extent(1), "number of scales of batch_norm");
   if (beta.data != nullptr) detail::require_extent(beta.size(), x.local().extent(1), "number of shifts of batch_norm");
   X y(x.where(), x.extents());
   x.where().kernels().batch_norm_normalize(as_matrix(x.read()), s.mean.read(), s.inv_std.read(), gamma, beta,

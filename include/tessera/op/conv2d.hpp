@@ -9,8 +9,7 @@ namespace detail {
 
 /// Index rules of convolutions: `spec` without groups, `grouped` with; groups are cut whole.
 constexpr index_rules conv2d_rules(std::string_view spec, std::string_view grouped, index groups, linearity partial) {
-  if (groups == 1)
-    return {spec, {{'n', "batch"}, {'o', "output", false}, {'c', "input", false}}, partial};
+  if (groups == 1) return {spec, {{'n', "batch"}, {'o', "output", false}, {'c', "input", false}}, partial};
   return {grouped, {{'n', "batch"}, {'g', "channels", true, false, groups}}, partial};
 }
 
@@ -70,7 +69,8 @@ auto conv2d(X const& x, W const& w, conv2d_geometry const& geometry) {
 /// Gradient of `conv2d` with respect to x, whose extents are `extents`. Partial along axes that cut output channels.
 template <index Groups = 1, sharded_tensor Dy, sharded_tensor W>
 auto conv2d_backward_input(Dy const& dy, W const& w, shape<4> const& extents, conv2d_geometry const& geometry) {
-  detail::require_shape(dy.extents(), detail::convolved_extents(extents, w.extent(0), geometry), "the gradient of conv2d");
+  detail::require_shape(dy.extents(), detail::convolved_extents(extents, w.extent(0), geometry),
+                        "the gradient of conv2d");
   result_of<detail::conv2d_input_gradient_op<Groups>, 4, Dy, W> dx(dy.where(), extents);
   dy.where().kernels().conv2d_backward_input(w.read(), dy.read(), dx.write(),
                                              detail::local_geometry(geometry, w.local().extent(0), w.extent(0)));

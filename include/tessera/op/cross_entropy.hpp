@@ -38,8 +38,9 @@ namespace op {
 /// batch size. Losses are relative to the row's maximum, so logits of any size are safe (P. Blanchard, D. Higham and
 /// N. Higham, "Accurately computing the log-sum-exp and softmax functions", 2021).
 ///
-/// Splits: batch, classes (never a gather of logits). Collectives of construction: where classes are cut, one all_reduce
-/// of the row maxima and one of the row sums; where the batch is cut, one all_reduce of three doubles. Of `backward`: none.
+/// Splits: batch, classes (never a gather of logits). Collectives of construction: where classes are cut, one
+/// all_reduce of the row maxima and one of the row sums; where the batch is cut, one all_reduce of three doubles. Of
+/// `backward`: none.
 template <sharded_tensor Logits>
 class cross_entropy {
   static_assert(Logits::rank == 2, "tessera: cross_entropy takes logits [rows, classes]; flatten other inputs first");

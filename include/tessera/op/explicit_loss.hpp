@@ -11,8 +11,8 @@ namespace tessera::op {
 /// `factor * sum(log(softmax(logits)) * targets)`, with factor -1 / rows for the usual mean.
 ///
 /// Taken literally, log(0) * 0 is NaN once logits of a row differ by more than about 100 in float (700 in double);
-/// `stable` computes log(softmax(x)) as one operator instead. Splits: batch, classes. Collectives: those of softmax along
-/// the classes, and one all_reduce of the sum over all axes that cut the logits; of backward those of softmax.
+/// `stable` computes log(softmax(x)) as one operator instead. Splits: batch, classes. Collectives: those of softmax
+/// along the classes, and one all_reduce of the sum over all axes that cut the logits; of backward those of softmax.
 template <sharded_tensor Logits>
 class explicit_loss {
   static_assert(Logits::rank == 2, "tessera: explicit_loss takes logits [rows, classes]; flatten other inputs first");

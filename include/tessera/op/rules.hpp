@@ -12,18 +12,18 @@ inline constexpr int max_operands = 6;
 
 /// How an operator may take a partial value.
 enum class linearity : std::uint8_t {
-  none,   ///< not at all
-  each,   ///< in one operand, the others being replicated along that axis (products)
-  joint   ///< in all operands together (sums)
+  none,  ///< not at all
+  each,  ///< in one operand, the others being replicated along that axis (products)
+  joint  ///< in all operands together (sums)
 };
 
 /// One dimension of an operator that may be cut.
 struct index_cut {
-  char letter = 0;           ///< its letter in the index text
-  std::string_view word{};   ///< the split word that names it: `batch` for `split_batch<...>`
-  bool flows = true;         ///< whether an incoming cut of it passes through a layer without being asked for
-  bool complete = false;     ///< whether the operator itself sums the gradients of operands that lack the letter
-  index multiple = 0;        ///< where not 0: only numbers of parts that divide it are possible (groups)
+  char letter = 0;          ///< its letter in the index text
+  std::string_view word{};  ///< the split word that names it: `batch` for `split_batch<...>`
+  bool flows = true;        ///< whether an incoming cut of it passes through a layer without being asked for
+  bool complete = false;    ///< whether the operator itself sums the gradients of operands that lack the letter
+  index multiple = 0;       ///< where not 0: only numbers of parts that divide it are possible (groups)
 };
 
 /// Position of a letter in a text, or -1.
@@ -113,7 +113,14 @@ constexpr index_rules elementwise_rules(int rank, int operands, linearity partia
 
 namespace detail {
 
-enum class rule_fault : std::uint8_t { none, partial_operand, two_partials, mixed_partial, cut_differently, no_such_split };
+enum class rule_fault : std::uint8_t {
+  none,
+  partial_operand,
+  two_partials,
+  mixed_partial,
+  cut_differently,
+  no_such_split
+};
 
 template <int Axes>
 struct inferred_result {
@@ -139,13 +146,17 @@ constexpr inferred_result<Axes> infer_result(index_rules const& rules,
       }
     }
     if (partials > 0) {
-      if (rules.partial == linearity::none) return inferred_result<Axes>{placements<Axes>{}, rule_fault::partial_operand};
-      if (rules.partial == linearity::each && partials > 1) return inferred_result<Axes>{placements<Axes>{}, rule_fault::two_partials};
-      if (rules.partial == linearity::joint && partials != N) return inferred_result<Axes>{placements<Axes>{}, rule_fault::mixed_partial};
+      if (rules.partial == linearity::none)
+        return inferred_result<Axes>{placements<Axes>{}, rule_fault::partial_operand};
+      if (rules.partial == linearity::each && partials > 1)
+        return inferred_result<Axes>{placements<Axes>{}, rule_fault::two_partials};
+      if (rules.partial == linearity::joint && partials != N)
+        return inferred_result<Axes>{placements<Axes>{}, rule_fault::mixed_partial};
       if (letter != 0) return inferred_result<Axes>{placements<Axes>{}, rule_fault::cut_differently};
       for (std::size_t i = 0; i < N; ++i)
         if (operands[i][a].is_partial()) {
-          if (operands[i][a].op != reduction::sum) return inferred_result<Axes>{placements<Axes>{}, rule_fault::partial_operand};
+          if (operands[i][a].op != reduction::sum)
+            return inferred_result<Axes>{placements<Axes>{}, rule_fault::partial_operand};
           out.layout[a] = operands[i][a];
         }
       continue;
@@ -166,9 +177,9 @@ constexpr inferred_result<Axes> infer_result(index_rules const& rules,
 }
 
 template <class First, class... Xs>
-inline constexpr bool belong_together =
-    (std::is_same_v<typename First::context_type, typename Xs::context_type> && ...) &&
-    (std::is_same_v<typename First::value_type, typename Xs::value_type> && ...);
+inline constexpr bool belong_together = (std::is_same_v<typename First::context_type, typename Xs::context_type> &&
+                                         ...) &&
+                                        (std::is_same_v<typename First::value_type, typename Xs::value_type> && ...);
 
 template <class Op, int Rank, class First, class... Xs>
 struct result_of {
@@ -229,9 +240,10 @@ void require_shape(shape<Rank> const& found, shape<Rank> const& wanted, char con
 /// Where an operator writes a result that its caller has memory for (a gradient in its bucket).
 template <class Wanted, class Given>
 constexpr void check_target() {
-  static_assert(std::is_same_v<Wanted, Given>,
-                "tessera: the gradient has another layout than the tensor it is written into; compare the two types "
-                "named here: a parameter's gradient is partial over each axis that cuts the work but not the parameter");
+  static_assert(
+      std::is_same_v<Wanted, Given>,
+      "tessera: the gradient has another layout than the tensor it is written into; compare the two types "
+      "named here: a parameter's gradient is partial over each axis that cuts the work but not the parameter");
 }
 
 }  // namespace detail

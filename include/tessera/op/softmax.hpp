@@ -1,7 +1,7 @@
 #pragma once
 
-#include <tessera/op/rules.hpp>
 #include <tessera/op/elementwise.hpp>
+#include <tessera/op/rules.hpp>
 
 namespace tessera {
 
@@ -43,8 +43,7 @@ auto reduce_rows(X const& x) {
   if (X::mesh::group_size(axes) > 1)
     context.group(axes).all_reduce(rows.maximum.data(), rows.maximum.size(), reduction::maximum);
   context.kernels().row_sum_exp(b, rows.maximum.read(), rows.sum.view());
-  if (X::mesh::group_size(axes) > 1)
-    context.group(axes).all_reduce(rows.sum.data(), rows.sum.size(), reduction::sum);
+  if (X::mesh::group_size(axes) > 1) context.group(axes).all_reduce(rows.sum.data(), rows.sum.size(), reduction::sum);
   return rows;
 }
 

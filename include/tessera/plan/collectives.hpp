@@ -30,7 +30,8 @@ struct listed_calls {
     std::size_t i = 0;
     for (auto const& call : moving()) out[i++] = call;
     for (auto const& bucket : Plan::buckets(ElementBytes))
-      out[i++] = collective_call<mesh::axes>{phase::gradient, collective::all_reduce, bucket.axes, reduction::sum, 0, {}, {}, {}, 1};
+      out[i++] = collective_call<mesh::axes>{
+          phase::gradient, collective::all_reduce, bucket.axes, reduction::sum, 0, {}, {}, {}, 1};
     return out;
   }();
   /// The bucket of each trainable parameter, -1 for none.

@@ -39,12 +39,12 @@ namespace tessera {
 /// Gradients that are reduced together, over the same axes, from one contiguous buffer.
 struct gradient_bucket {
   axis_set axes{};
-  int last = 0;  ///< the parameter whose gradient exists last: the first one of the model in the bucket
+  int last = 0;                ///< the parameter whose gradient exists last: the first one of the model in the bucket
   std::vector<int> members{};  ///< positions among the trainable parameters, in the order of the buffer
 };
 
-/// A static partition of the gradients of a model's trainable parameters. A bucket holds gradients that are partial over the same axes; gradients
-/// that come out whole are in none. `Policy` is one of `tessera::fuse`.
+/// A static partition of the gradients of a model's trainable parameters. A bucket holds gradients that are partial
+/// over the same axes; gradients that come out whole are in none. `Policy` is one of `tessera::fuse`.
 ///
 /// Sizes are those of the rank at coordinates 0, which holds the largest blocks, so the partition is the same on all
 /// ranks by construction.

@@ -36,7 +36,9 @@ struct is_data_parallel : std::false_type {};
 template <class... A>
 struct is_data_parallel<data_parallel<A...>> : std::true_type {};
 template <class P>
-struct is_fusion : std::bool_constant<requires { P::cuts_before(0, 0, 0); }> {};
+    struct is_fusion : std::bool_constant < requires {
+  P::cuts_before(0, 0, 0);
+} > {};
 
 struct not_data_parallel {
   using layout = replicated;
@@ -49,8 +51,11 @@ struct first_layer {
   using type = Model;
 };
 template <class Model>
-  requires requires { typename Model::composition; } && (!std::is_same_v<typename Model::composition, Model>)
-struct first_layer<Model> : first_layer<typename Model::composition> {};
+requires requires {
+  typename Model::composition;
+} &&(!std::is_same_v<typename Model::composition, Model>)struct first_layer<Model>
+    : first_layer<typename Model::composition> {
+};
 template <class First, class... Rest>
 struct first_layer<chain<First, Rest...>> : first_layer<First> {};
 template <class Branch, class Shortcut>

@@ -38,7 +38,8 @@ struct collective_call {
       global[d] = d >= rank ? 1 : d == 0 && extents[d] == dynamic ? batch : extents[d];
       if (global[d] == dynamic)
         throw error("the size of a collective whose extent " + std::to_string(d) + " only run time knows",
-                    "static extents but for the batch", "name the input, as in parallel<model, input<dynamic, 3, 224, 224>>");
+                    "static extents but for the batch",
+                    "name the input, as in parallel<model, input<dynamic, 3, 224, 224>>");
     }
     const auto held = local_box<Mesh>(from, global, at);
     const auto wanted = local_box<Mesh>(to, global, at);
@@ -52,7 +53,6 @@ struct collective_call {
     sent -= own;
     return factor * (sent > received ? sent : received);
   }
-
 };
 
 /// A list of collectives in the order in which they run.
@@ -77,14 +77,15 @@ constexpr void append_route(call_list<Mesh::axes>& calls, phase when, shape<Rank
                             placements<Mesh::axes> const& from, placements<Mesh::axes> const& to) {
   for (auto const& s : find_route(from, to)) {
     if (s.kind == step_kind::slice || Mesh::group_size(s.group) == 1) continue;
-    collective_call<Mesh::axes> call{when, collective_of(s.kind), Mesh::cutting(s.group), s.op, Rank, {}, s.from, s.to, 1};
+    collective_call<Mesh::axes> call{when, collective_of(s.kind), Mesh::cutting(s.group), s.op, Rank, {}, s.from, s.to,
+                                     1};
     for (int d = 0; d < Rank; ++d) call.extents[d] = extents[d];
     calls.push_back(call);
   }
 }
 
-/// Appends a reduction along `axes` of `factor` values for each element of a tensor of these extents and layout; nothing
-/// where the axes have one device.
+/// Appends a reduction along `axes` of `factor` values for each element of a tensor of these extents and layout;
+/// nothing where the axes have one device.
 template <device_mesh Mesh, int Rank>
 constexpr void append_reduction(call_list<Mesh::axes>& calls, phase when, collective kind, axis_set axes, reduction op,
                                 shape<Rank> const& extents, placements<Mesh::axes> const& layout, index factor = 1) {

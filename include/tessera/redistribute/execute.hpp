@@ -52,8 +52,8 @@ constexpr box<Rank> exchanged_piece(step<Mesh::axes> const& s, shape<Rank> const
   return intersect(local_box<Mesh>(s.from, global, source), local_box<Mesh>(s.to, global, target));
 }
 
-/// Where the pieces of a block lie in its memory one after the other, in member order and without gaps: the place of the
-/// first, else nothing. Such pieces are sent and received where they are. `piece(r)` is in the block's own indices.
+/// Where the pieces of a block lie in its memory one after the other, in member order and without gaps: the place of
+/// the first, else nothing. Such pieces are sent and received where they are. `piece(r)` is in the block's own indices.
 template <storage_order Order, int Rank, class Piece>
 std::optional<index> packed_place(std::vector<index> const& counts, shape<Rank> const& whole, Piece piece) {
   const auto strides = strides_of<Order>(whole);

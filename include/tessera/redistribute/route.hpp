@@ -51,9 +51,7 @@ template <int Axes>
 constexpr axis_set moving_axes(placements<Axes> const& from, placements<Axes> const& to) {
   unsigned set = 0;
   for (int a = 0; a < Axes; ++a)
-    if (from[a].is_shard() &&
-        !(to[a] == from[a] && same_prefix(from, to, from[a].dim, from[a].order)))
-      set |= 1u << a;
+    if (from[a].is_shard() && !(to[a] == from[a] && same_prefix(from, to, from[a].dim, from[a].order))) set |= 1u << a;
   return static_cast<axis_set>(set);
 }
 

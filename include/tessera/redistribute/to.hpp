@@ -6,8 +6,8 @@ namespace tessera {
 
 /// The same tensor in another layout: carries out the route between the two, which is found while compiling.
 ///
-/// Collectives: those of `route_between`, over the axes it names. A change to the same layout shares the block. A partial
-/// value that is moved in and shared with nobody is reduced in place.
+/// Collectives: those of `route_between`, over the axes it names. A change to the same layout shares the block. A
+/// partial value that is moved in and shared with nobody is reduced in place.
 template <layout_word Layout, sharded_tensor X>
 auto redistribute(X x) {
   using mesh = typename X::mesh;

@@ -13,8 +13,8 @@ struct cross_entropy {
     return op::cross_entropy<Logits>(logits, labels, options);
   }
   template <sharded_tensor Logits, class Labels>
-    requires(!std::convertible_to<Labels const&, std::span<std::int64_t const>>)
-  auto operator()(Logits const&, Labels const&) const {
+  requires(!std::convertible_to<Labels const&, std::span<std::int64_t const>>) auto operator()(Logits const&,
+                                                                                               Labels const&) const {
     static_assert(std::convertible_to<Labels const&, std::span<std::int64_t const>>,
                   "tessera: labels are one std::int64_t for each row of this rank: pass a std::vector<std::int64_t>");
   }

@@ -17,12 +17,12 @@ struct seed {
 /// A parameter (or state) of a network on this rank, without its type: for optimizers, checkpoints and tests.
 template <class T>
 struct parameter_view {
-  std::string name;             ///< its place in the model, as in `3.branch.0.weight`
-  block<T, 1> value;            ///< this rank's block in storage order
-  block<T, 1> gradient;         ///< empty for states
-  std::vector<index> extents;   ///< of the whole
+  std::string name;            ///< its place in the model, as in `3.branch.0.weight`
+  block<T, 1> value;           ///< this rank's block in storage order
+  block<T, 1> gradient;        ///< empty for states
+  std::vector<index> extents;  ///< of the whole
   bool trainable = true;
-  bool cut = false;             ///< whether ranks hold different parts of it
+  bool cut = false;  ///< whether ranks hold different parts of it
 };
 
 namespace detail {
@@ -136,8 +136,8 @@ class network_memory {
   }
 
   std::vector<bucket> buckets_{};
-  std::vector<int> bucket_of_{};   // by trainable parameter, -1 for none
-  std::vector<index> offsets_{};   // by trainable parameter, in its bucket
+  std::vector<int> bucket_of_{};  // by trainable parameter, -1 for none
+  std::vector<index> offsets_{};  // by trainable parameter, in its bucket
 };
 
 }  // namespace detail
@@ -172,8 +172,8 @@ class network {
   /// Throws where the input's extents are not those that the model was made for.
   output_type forward(input_type const& x, bool training = true) {
     if (!detail::extents_agree(x.extents(), plan_type::input::extents))
-      throw error("an input of " + to_string(x.extents()),
-                  to_string(plan_type::input::extents) + " (-1: any extent)", "pass the extents that the model names");
+      throw error("an input of " + to_string(x.extents()), to_string(plan_type::input::extents) + " (-1: any extent)",
+                  "pass the extents that the model names");
     auto y = redistribute<typename output_type::layout_type>(root_.forward(x, training));
     forward_extents_ = training ? std::optional(y.extents()) : std::nullopt;
     return y;

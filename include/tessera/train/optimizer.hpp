@@ -39,6 +39,8 @@ struct momentum {
 };
 
 /// Plain stochastic gradient descent.
-constexpr momentum sgd(double learning_rate, double weight_decay = 0) { return {learning_rate, 0, 0, weight_decay, false}; }
+constexpr momentum sgd(double learning_rate, double weight_decay = 0) {
+  return {learning_rate, 0, 0, weight_decay, false};
+}
 
 }  // namespace tessera

@@ -64,15 +64,16 @@ class trainer {
     if (options_.parameter_broadcast) model_.broadcast_parameters();
   }
 
-  /// One step on a batch; `labels` (or other targets of the loss) are those of this rank's rows. Returns the loss of the
-  /// whole batch.
+  /// One step on a batch; `labels` (or other targets of the loss) are those of this rank's rows. Returns the loss of
+  /// the whole batch.
   ///
   /// Throws where the batch has fewer rows than parts.
   template <class Targets>
   double step(input_type const& x, Targets const& targets) {
     if (x.extent(0) < batch_parts)
-      throw error("a batch of " + std::to_string(x.extent(0)) + " rows cut into " + std::to_string(batch_parts) + " parts",
-                  "at least one row a part", "enlarge the batch, or use fewer data-parallel ranks");
+      throw error(
+          "a batch of " + std::to_string(x.extent(0)) + " rows cut into " + std::to_string(batch_parts) + " parts",
+          "at least one row a part", "enlarge the batch, or use fewer data-parallel ranks");
     const auto output = model_.forward(x);
     const auto loss = loss_(output, targets);
     model_.backward(loss.backward(options_.gradients_mean ? 1.0 : static_cast<double>(batch_parts)));
@@ -82,8 +83,7 @@ class trainer {
 
   /// An input of another kind does not compile.
   template <class X, class Targets>
-    requires(!std::is_same_v<X, input_type>)
-  double step(X const&, Targets const&) {
+  requires(!std::is_same_v<X, input_type>) double step(X const&, Targets const&) {
     static_assert(std::is_same_v<X, input_type>,
                   "tessera: the input of step is not in the layout that the model takes: make it with "
                   "tessera::distribute<typename decltype(model)::input_type::layout_type>(session, whole)");

@@ -11,8 +11,8 @@ namespace tessera::detail::eigen_kernels {
 
 /// (count, mean, sum of squared deviations) per channel, in one pass.
 ///
-/// Some rows at a time are summed as differences from the mean of those before them (at first, from the median of three),
-/// so that nothing large cancels in T; in double the sums are moved to differences from the first row of all.
+/// Some rows at a time are summed as differences from the mean of those before them (at first, from the median of
+/// three), so that nothing large cancels in T; in double the sums are moved to differences from the first row of all.
 template <class T>
 void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace& scratch) {
   const index rows = x.extents[0];
@@ -166,9 +166,9 @@ void batch_norm_backward_input(operand<T, 2> x, operand<T, 2> dy, block<double c
                           static_cast<double>(remainder_of<T>(mean.data[c])) * curve(c));
   });
   for_wide_rows(x.extents[0], columns, wide, [&](index at, index n) {
-    array(dx.data + at, n) = array(dy.data + at, n) * array(tables + w, n) +
-                             ((array(x.data + at, n) - array(tables, n)) * array(tables + 2 * w, n) +
-                              array(tables + 3 * w, n));
+    array(dx.data + at, n) =
+        array(dy.data + at, n) * array(tables + w, n) +
+        ((array(x.data + at, n) - array(tables, n)) * array(tables + 2 * w, n) + array(tables + 3 * w, n));
   });
 }
 

@@ -46,8 +46,8 @@ inline constexpr index rows_summed_together = 64;
 
 /// `Terms` sums down the columns of a matrix, all rows of `sums` [Terms, columns].
 ///
-/// `add(offset, j, partial)` adds the elements from `offset` on, which begin at column j of the wide row, to their `Terms`
-/// partial sums; these are packets, or numbers where fewer elements than a packet are left (see `load`).
+/// `add(offset, j, partial)` adds the elements from `offset` on, which begin at column j of the wide row, to their
+/// `Terms` partial sums; these are packets, or numbers where fewer elements than a packet are left (see `load`).
 /// `fold(j, rows, partial, total)` adds the sums of some rows to the totals. `data` is what is walked. Rows are walked
 /// one after the other, each once: several at once, or a look at the rows ahead, are up to twice as slow from memory.
 template <class T, index Terms, class Add, class Fold>
@@ -134,7 +134,8 @@ void sum_rows(operand<T, 2> dy, block<T, 1> out, workspace& scratch) {
   double* sums = scratch.get<double>(2, columns);
   T const* from = dy.data;
   sum_columns<T, 1>(
-      from, dy.extents[0], columns, scratch, [from]<class V>(index at, index, V* sum) { sum[0] = Eigen::internal::padd(sum[0], load<V>(from + at)); }, sums);
+      from, dy.extents[0], columns, scratch,
+      [from]<class V>(index at, index, V* sum) { sum[0] = Eigen::internal::padd(sum[0], load<V>(from + at)); }, sums);
   for (index c = 0; c < columns; ++c) out.data[c] = static_cast<T>(sums[c]);
 }
 

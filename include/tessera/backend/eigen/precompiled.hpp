@@ -13,52 +13,54 @@
 /// The kernels that take longest to compile. A program of many sources compiles them once: one source expands
 /// `TESSERA_EIGEN_KERNELS(, float)` inside `tessera::detail::eigen_kernels` (and for `double`), and all sources are
 /// compiled with TESSERA_PRECOMPILED_KERNELS defined, as the CMake target `tessera::kernels` does.
-#define TESSERA_EIGEN_KERNELS(PREFIX, T) \
-  PREFIX template void matmul<T>(operand<T, 2>, bool, operand<T, 2>, bool, block<T, 2>, bool);                        \
-  PREFIX template void conv2d_forward<T>(operand<T, 4>, operand<T, 4>, block<T, 4>, conv2d_geometry const&,           \
-      workspace&);                                                                                                    \
-  PREFIX template void conv2d_backward_input<T>(operand<T, 4>, operand<T, 4>, block<T, 4>,                            \
-      conv2d_geometry const&, workspace&);                                                                            \
-  PREFIX template void conv2d_backward_weight<T>(operand<T, 4>, operand<T, 4>, block<T, 4>,                           \
-      conv2d_geometry const&, workspace&);                                                                            \
-  PREFIX template void batch_norm_moments<T>(block<T const, 2>, block<double, 2>, workspace&);                        \
-  PREFIX template void batch_norm_normalize<T>(operand<T, 2>, block<double const, 1>, block<double const, 1>,         \
-      operand<T, 1>, operand<T, 1>, block<T, 2>, workspace&);                                                         \
-  PREFIX template void batch_norm_backward_sums<T>(operand<T, 2>, operand<T, 2>, block<double const, 1>,              \
-      block<double const, 1>, block<T, 1>, workspace&);                                                               \
-  PREFIX template void batch_norm_backward_input<T>(operand<T, 2>, operand<T, 2>, block<double const, 1>,             \
-      block<double const, 1>, operand<T, 1>, operand<T, 1>, double, block<T, 2>, workspace&);                         \
-  PREFIX template void batch_norm_backward_input_evaluation<T>(operand<T, 2>, block<double const, 1>,                 \
-      operand<T, 1>, block<T, 2>, workspace&);                                                                        \
-  PREFIX template void add_bias<T>(block<T, 2>, operand<T, 1>, workspace&);                                           \
-  PREFIX template void sum_rows<T>(operand<T, 2>, block<T, 1>, workspace&);                                           \
-  PREFIX template void cross_entropy_sums<T>(operand<T, 2>, label_block, operand<T, 1>, cross_entropy_part<T>,        \
-      block<T, 2>);                                                                                                   \
-  PREFIX template cross_entropy_totals cross_entropy_loss<T>(operand<T, 2>, label_block, cross_entropy_part<T>,       \
-      block<T, 1>);                                                                                                   \
-  PREFIX template void cross_entropy_gradient<T>(operand<T, 2>, label_block, operand<T, 1>, operand<T, 2>,            \
-      cross_entropy_part<T>, double, operand<T, 1>, block<T, 2>);                                                     \
-  PREFIX template void cross_entropy_probability_sums<T>(operand<T, 2>, operand<T, 2>, operand<T, 1>,                 \
-      cross_entropy_part<T>, block<T, 2>, workspace&);                                                                \
-  PREFIX template cross_entropy_totals cross_entropy_probability_loss<T>(operand<T, 2>, block<T, 1>);                 \
-  PREFIX template void cross_entropy_probability_gradient<T>(operand<T, 2>, operand<T, 2>, operand<T, 1>,             \
-      operand<T, 2>, cross_entropy_part<T>, double, operand<T, 1>, block<T, 2>, workspace&);                          \
-  PREFIX template void row_max<T>(operand<T, 3>, block<T, 2>);                                                        \
-  PREFIX template void row_sum_exp<T>(operand<T, 3>, operand<T, 2>, block<T, 2>);                                     \
-  PREFIX template void softmax_finish<T>(operand<T, 3>, operand<T, 2>, operand<T, 2>, block<T, 3>);                   \
-  PREFIX template void log_softmax_finish<T>(operand<T, 3>, operand<T, 2>, operand<T, 2>, block<T, 3>);               \
-  PREFIX template void softmax_backward_finish<T>(operand<T, 3>, operand<T, 3>, operand<T, 2>, block<T, 3>);          \
-  PREFIX template void log_softmax_backward_finish<T>(operand<T, 3>, operand<T, 3>, operand<T, 2>, block<T, 3>);      \
-  PREFIX template void max_pool2d_forward<T>(operand<T, 4>, block<T, 4>, block<std::int32_t, 4>,                      \
-      pool2d_geometry const&);                                                                                        \
-  PREFIX template void max_pool2d_backward<T>(operand<T, 4>, block<std::int32_t const, 4>, block<T, 4>,               \
-      pool2d_geometry const&);                                                                                        \
-  PREFIX template void avg_pool2d_forward<T>(operand<T, 4>, block<T, 4>, pool2d_geometry const&);                     \
-  PREFIX template void avg_pool2d_backward<T>(operand<T, 4>, block<T, 4>, pool2d_geometry const&);                    \
-  PREFIX template void global_avg_pool_forward<T>(operand<T, 4>, block<T, 4>, index, workspace&);                     \
-  PREFIX template void global_avg_pool_backward<T>(operand<T, 4>, block<T, 4>, index);                                \
-  PREFIX template void flatten<T>(operand<T, 4>, block<T, 2>);                                                        \
-  PREFIX template void unflatten<T>(operand<T, 2>, block<T, 4>);                                                      \
+#define TESSERA_EIGEN_KERNELS(PREFIX, T)                                                                             \
+  PREFIX template void matmul<T>(operand<T, 2>, bool, operand<T, 2>, bool, block<T, 2>, bool);                       \
+  PREFIX template void conv2d_forward<T>(operand<T, 4>, operand<T, 4>, block<T, 4>, conv2d_geometry const&,          \
+                                         workspace&);                                                                \
+  PREFIX template void conv2d_backward_input<T>(operand<T, 4>, operand<T, 4>, block<T, 4>, conv2d_geometry const&,   \
+                                                workspace&);                                                         \
+  PREFIX template void conv2d_backward_weight<T>(operand<T, 4>, operand<T, 4>, block<T, 4>, conv2d_geometry const&,  \
+                                                 workspace&);                                                        \
+  PREFIX template void batch_norm_moments<T>(block<T const, 2>, block<double, 2>, workspace&);                       \
+  PREFIX template void batch_norm_normalize<T>(operand<T, 2>, block<double const, 1>, block<double const, 1>,        \
+                                               operand<T, 1>, operand<T, 1>, block<T, 2>, workspace&);               \
+  PREFIX template void batch_norm_backward_sums<T>(operand<T, 2>, operand<T, 2>, block<double const, 1>,             \
+                                                   block<double const, 1>, block<T, 1>, workspace&);                 \
+  PREFIX template void batch_norm_backward_input<T>(operand<T, 2>, operand<T, 2>, block<double const, 1>,            \
+                                                    block<double const, 1>, operand<T, 1>, operand<T, 1>, double,    \
+                                                    block<T, 2>, workspace&);                                        \
+  PREFIX template void batch_norm_backward_input_evaluation<T>(operand<T, 2>, block<double const, 1>, operand<T, 1>, \
+                                                               block<T, 2>, workspace&);                             \
+  PREFIX template void add_bias<T>(block<T, 2>, operand<T, 1>, workspace&);                                          \
+  PREFIX template void sum_rows<T>(operand<T, 2>, block<T, 1>, workspace&);                                          \
+  PREFIX template void cross_entropy_sums<T>(operand<T, 2>, label_block, operand<T, 1>, cross_entropy_part<T>,       \
+                                             block<T, 2>);                                                           \
+  PREFIX template cross_entropy_totals cross_entropy_loss<T>(operand<T, 2>, label_block, cross_entropy_part<T>,      \
+                                                             block<T, 1>);                                           \
+  PREFIX template void cross_entropy_gradient<T>(operand<T, 2>, label_block, operand<T, 1>, operand<T, 2>,           \
+                                                 cross_entropy_part<T>, double, operand<T, 1>, block<T, 2>);         \
+  PREFIX template void cross_entropy_probability_sums<T>(operand<T, 2>, operand<T, 2>, operand<T, 1>,                \
+                                                         cross_entropy_part<T>, block<T, 2>, workspace&);            \
+  PREFIX template cross_entropy_totals cross_entropy_probability_loss<T>(operand<T, 2>, block<T, 1>);                \
+  PREFIX template void cross_entropy_probability_gradient<T>(operand<T, 2>, operand<T, 2>, operand<T, 1>,            \
+                                                             operand<T, 2>, cross_entropy_part<T>, double,           \
+                                                             operand<T, 1>, block<T, 2>, workspace&);                \
+  PREFIX template void row_max<T>(operand<T, 3>, block<T, 2>);                                                       \
+  PREFIX template void row_sum_exp<T>(operand<T, 3>, operand<T, 2>, block<T, 2>);                                    \
+  PREFIX template void softmax_finish<T>(operand<T, 3>, operand<T, 2>, operand<T, 2>, block<T, 3>);                  \
+  PREFIX template void log_softmax_finish<T>(operand<T, 3>, operand<T, 2>, operand<T, 2>, block<T, 3>);              \
+  PREFIX template void softmax_backward_finish<T>(operand<T, 3>, operand<T, 3>, operand<T, 2>, block<T, 3>);         \
+  PREFIX template void log_softmax_backward_finish<T>(operand<T, 3>, operand<T, 3>, operand<T, 2>, block<T, 3>);     \
+  PREFIX template void max_pool2d_forward<T>(operand<T, 4>, block<T, 4>, block<std::int32_t, 4>,                     \
+                                             pool2d_geometry const&);                                                \
+  PREFIX template void max_pool2d_backward<T>(operand<T, 4>, block<std::int32_t const, 4>, block<T, 4>,              \
+                                              pool2d_geometry const&);                                               \
+  PREFIX template void avg_pool2d_forward<T>(operand<T, 4>, block<T, 4>, pool2d_geometry const&);                    \
+  PREFIX template void avg_pool2d_backward<T>(operand<T, 4>, block<T, 4>, pool2d_geometry const&);                   \
+  PREFIX template void global_avg_pool_forward<T>(operand<T, 4>, block<T, 4>, index, workspace&);                    \
+  PREFIX template void global_avg_pool_backward<T>(operand<T, 4>, block<T, 4>, index);                               \
+  PREFIX template void flatten<T>(operand<T, 4>, block<T, 2>);                                                       \
+  PREFIX template void unflatten<T>(operand<T, 2>, block<T, 4>);                                                     \
   PREFIX template void sgd_update<T>(block<T, 1>, operand<T, 1>, block<T, 1>, sgd_step);
 
 #ifdef TESSERA_PRECOMPILED_KERNELS
