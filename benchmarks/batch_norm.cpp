@@ -90,8 +90,7 @@ void add_split(std::string const& name, team<Ranks>& where) {
     running_variance = 0.9f * running_variance + (0.1 * count / (count - 1) * variance).template cast<float>();
     i.scale = i.inverse * Eigen::Map<row_type const>(i.gamma.data(), columns);
     i.shift = Eigen::Map<row_type const>(i.beta.data(), columns) - i.centre * i.scale;
-    for (ts::index r = 0; r < x.rows(); ++r)
-      i.y_by_hand.row(r).array() = x.row(r).array() * i.scale + i.shift;
+    for (ts::index r = 0; r < x.rows(); ++r) i.y_by_hand.row(r).array() = x.row(r).array() * i.scale + i.shift;
   };
 
   add(name + "_forward", [=] {

@@ -1,5 +1,5 @@
-// A 3x3 convolution of 28x28 images, 128 to 128 channels: forward cut by batch, by output channels and by input channels
-// (then summed over ranks), and backward cut by batch. By hand it is im2col, one image at a time.
+// A 3x3 convolution of 28x28 images, 128 to 128 channels: forward cut by batch, by output channels and by input
+// channels (then summed over ranks), and backward cut by batch. By hand it is im2col, one image at a time.
 
 #include "support/program.hpp"
 
@@ -56,21 +56,20 @@ void add_forward(char const* name, team<Ranks>& where) {
     const ts::index depth = x.local().extent(1);
     const auto columns = std::make_shared<matrix>(pixels, 9 * depth);
     const auto by_hand = std::make_shared<matrix>(local * pixels, w.local().extent(0));
-    return std::vector<way>{
-        {"ours",
-         [=] {
-           *y = {};
-           *y = ts::redistribute<typename result::layout_type>(ts::op::conv2d(x, w, geometry));
-           return results{values(*y)};
-         }},
-        {"by_hand", [=] {
-           for (ts::index n = 0; n < local; ++n) {
-             walk_columns<false>(x.read().data + n * pixels * depth, depth, *columns);
-             by_hand->middleRows(n * pixels, pixels).noalias() = *columns * by_first(w).transpose();
-           }
-           if (is_partial<product>) sum_over_ranks(by_hand->data(), by_hand->size());
-           return results{values(*by_hand)};
-         }}};
+    return std::vector<way>{{"ours",
+                             [=] {
+                               *y = {};
+                               *y = ts::redistribute<typename result::layout_type>(ts::op::conv2d(x, w, geometry));
+                               return results{values(*y)};
+                             }},
+                            {"by_hand", [=] {
+                               for (ts::index n = 0; n < local; ++n) {
+                                 walk_columns<false>(x.read().data + n * pixels * depth, depth, *columns);
+                                 by_hand->middleRows(n * pixels, pixels).noalias() = *columns * by_first(w).transpose();
+                               }
+                               if (is_partial<product>) sum_over_ranks(by_hand->data(), by_hand->size());
+                               return results{values(*by_hand)};
+                             }}};
   });
 }
 
@@ -90,27 +89,26 @@ void add_backward(char const* name, team<Ranks>& where) {
     const auto back = std::make_shared<matrix>(pixels, 9 * channels);
     const auto dx_by_hand = std::make_shared<matrix>(local * pixels, channels);
     const auto dw_by_hand = std::make_shared<matrix>(channels, 9 * channels);
-    return std::vector<way>{
-        {"ours",
-         [=] {
-           *dx = {};
-           *dx = ts::op::conv2d_backward_input(dy, w, extents, geometry);
-           ts::op::conv2d_backward_weight(dy, x, *dw, geometry);
-           return results{values(*dx), values(*dw)};
-         }},
-        {"by_hand", [=] {
-           dx_by_hand->setZero();
-           dw_by_hand->setZero();
-           for (ts::index n = 0; n < local; ++n) {
-             const ts::index at = n * pixels * channels;
-             const const_matrix_map gradients(dy.read().data + at, pixels, channels);
-             back->noalias() = gradients * by_first(w);
-             walk_columns<true>(dx_by_hand->data() + at, channels, *back);
-             walk_columns<false>(x.read().data + at, channels, *columns);
-             dw_by_hand->noalias() += gradients.transpose() * *columns;
-           }
-           return results{values(*dx_by_hand), values(*dw_by_hand)};
-         }}};
+    return std::vector<way>{{"ours",
+                             [=] {
+                               *dx = {};
+                               *dx = ts::op::conv2d_backward_input(dy, w, extents, geometry);
+                               ts::op::conv2d_backward_weight(dy, x, *dw, geometry);
+                               return results{values(*dx), values(*dw)};
+                             }},
+                            {"by_hand", [=] {
+                               dx_by_hand->setZero();
+                               dw_by_hand->setZero();
+                               for (ts::index n = 0; n < local; ++n) {
+                                 const ts::index at = n * pixels * channels;
+                                 const const_matrix_map gradients(dy.read().data + at, pixels, channels);
+                                 back->noalias() = gradients * by_first(w);
+                                 walk_columns<true>(dx_by_hand->data() + at, channels, *back);
+                                 walk_columns<false>(x.read().data + at, channels, *columns);
+                                 dw_by_hand->noalias() += gradients.transpose() * *columns;
+                               }
+                               return results{values(*dx_by_hand), values(*dw_by_hand)};
+                             }}};
   });
 }
 

@@ -104,8 +104,8 @@ template <int Ranks>
 void add_all(team<Ranks>& where) {
   add("fused_gradients/resnet50", [&where] {
     const int rank = where.rank();
-    const auto buckets = ts::fuse_gradients<ts::mesh<ranks<Ranks>>, ts::fuse::bytes<(ts::index{4} << 20)>>(
-        parameters(), sizeof(float));
+    const auto buckets =
+        ts::fuse_gradients<ts::mesh<ranks<Ranks>>, ts::fuse::bytes<(ts::index{4} << 20)>>(parameters(), sizeof(float));
     return std::vector<way>{
         // As `network` does it: a bucket is one range of memory, in the order in which backward makes the gradients.
         plain("ours", rank,

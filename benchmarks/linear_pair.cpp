@@ -14,9 +14,9 @@ namespace {
 
 using namespace comparison;
 
-constexpr ts::index rows = 256;
-constexpr int width = 512;
-constexpr int hidden = 2048;
+constexpr ts::index rows = 128;
+constexpr int width = 256;
+constexpr int hidden = 1024;
 
 /// The pair by hand, on this rank's parts of the weights.
 struct by_hand {

@@ -1,4 +1,5 @@
-// y = x w^T, cut by rows of x (batch), by rows of w (output) and by what is summed over (input, then summed over ranks).
+// y = x w^T, cut by rows of x (batch), by rows of w (output) and by what is summed over (input, then summed over
+// ranks).
 
 #include "support/program.hpp"
 
@@ -22,18 +23,17 @@ void add_split(char const* name, team<Ranks>& where) {
     using result = whole_sums<product>;
     const auto y = std::make_shared<result>();
     const auto by_hand = std::make_shared<matrix>(x.local().extent(0), w.local().extent(0));
-    return std::vector<way>{
-        {"ours",
-         [=] {
-           *y = {};
-           *y = ts::redistribute<typename result::layout_type>(ts::op::linear_product(x, w));
-           return results{values(*y)};
-         }},
-        {"by_hand", [=] {
-           by_hand->noalias() = map(x) * map(w).transpose();
-           if (is_partial<product>) sum_over_ranks(by_hand->data(), by_hand->size());
-           return results{values(*by_hand)};
-         }}};
+    return std::vector<way>{{"ours",
+                             [=] {
+                               *y = {};
+                               *y = ts::redistribute<typename result::layout_type>(ts::op::linear_product(x, w));
+                               return results{values(*y)};
+                             }},
+                            {"by_hand", [=] {
+                               by_hand->noalias() = map(x) * map(w).transpose();
+                               if (is_partial<product>) sum_over_ranks(by_hand->data(), by_hand->size());
+                               return results{values(*by_hand)};
+                             }}};
   });
 }
 

@@ -103,9 +103,8 @@ void add_all(team<Ranks>& where) {
     for (std::size_t r = 0; r < n; ++r)
       y.middleCols(at[r], sizes[r]) = matrix_map(unpacked->data() + starts(received)[r], y.rows(), sizes[r]);
   });
-  add_change<ts::replicated, ts::column<axis>>("redistribute/replicated_to_columns", where, [=](auto x, auto y) {
-    y = x.middleCols(at[mine], sizes[mine]);
-  });
+  add_change<ts::replicated, ts::column<axis>>("redistribute/replicated_to_columns", where,
+                                               [=](auto x, auto y) { y = x.middleCols(at[mine], sizes[mine]); });
 }
 
 }  // namespace

@@ -89,8 +89,7 @@ class silent_reporter : public benchmark::BenchmarkReporter {
 }  // namespace
 
 void add(std::string const& name, std::function<std::vector<way>()> prepare, double tolerance) {
-  benchmark::RegisterBenchmark(
-      name.c_str(), [=](benchmark::State& state) { measure(state, prepare, tolerance); })
+  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { measure(state, prepare, tolerance); })
       ->UseManualTime()
       ->Unit(benchmark::kMillisecond);
 }
