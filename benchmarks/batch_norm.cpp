@@ -20,15 +20,15 @@ using row_type = Eigen::Array<float, 1, Eigen::Dynamic>;
 
 /// Sums over rows of a(row) and of a(row) * b(row), in float for some rows and then in double.
 template <class A, class B>
-void add_columns(ts::index rows, sums_type& sums, A a, B b) {
-  const ts::index columns = sums.size() / 2;
+void add_columns(ts::index_t rows, sums_type& sums, A a, B b) {
+  const ts::index_t columns = sums.size() / 2;
   row_type first(columns);
   row_type second(columns);
   sums.setZero();
-  for (ts::index begin = 0; begin < rows; begin += 32) {
+  for (ts::index_t begin = 0; begin < rows; begin += 32) {
     first.setZero();
     second.setZero();
-    for (ts::index r = begin; r < std::min(rows, begin + 32); ++r) {
+    for (ts::index_t r = begin; r < std::min(rows, begin + 32); ++r) {
       first += a(r);
       second += a(r) * b(r);
     }
@@ -46,11 +46,10 @@ void add_split(std::string const& name, team<Ranks>& where) {
       MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   };
   struct images {
-    decltype(numbers<Layout>(where, extents, 1)) x, dy, y, dx;
+    decltype(numbers<Layout>(where, extents, 1)) x, dy, y, dx, y_by_hand, dx_by_hand;
     ts::tensor<float, 1> gamma, beta;
     decltype(numbers<ChannelLayout>(where, ts::shape<1>{}, 1)) running_mean, running_variance;
     statistics s;
-    matrix y_by_hand, dx_by_hand;
     row_type scale, shift, inverse, centre, gradient_sums;
     ts::tensor<float, 1> sums;
   };
@@ -58,13 +57,14 @@ void add_split(std::string const& name, team<Ranks>& where) {
     const auto i = std::make_shared<images>();
     i->x = numbers<Layout>(where, extents, 1);
     i->dy = numbers<Layout>(where, extents, 2);
-    const ts::index columns = i->x.local().extent(1);
+    const ts::index_t columns = i->x.local().extent(1);
     i->gamma = ts::tensor<float, 1>(ts::shape<1>{{columns}}, 1.5f);
     i->beta = ts::tensor<float, 1>(ts::shape<1>{{columns}}, 0.5f);
     i->running_mean = numbers<ChannelLayout>(where, ts::shape<1>{{extents[1]}}, 3);
     i->running_variance = numbers<ChannelLayout>(where, ts::shape<1>{{extents[1]}}, 4);
-    i->y_by_hand.resize(map(i->x).rows(), columns);
-    i->dx_by_hand.resize(map(i->x).rows(), columns);
+    // In memory of the same kind, so that where it lies makes no difference.
+    i->y_by_hand = numbers<Layout>(where, extents, 1);
+    i->dx_by_hand = numbers<Layout>(where, extents, 1);
     i->gradient_sums.resize(2 * columns);
     return i;
   };
@@ -75,10 +75,12 @@ void add_split(std::string const& name, team<Ranks>& where) {
   };
   const auto forward_by_hand = [total](images& i) {
     const const_matrix_map x = map(i.x);
-    const ts::index columns = x.cols();
+    matrix_map y(i.y_by_hand.write().data, x.rows(), x.cols());
+    const ts::index_t columns = x.cols();
     sums_type sums(2 * columns);
     add_columns(
-        x.rows(), sums, [&](ts::index r) { return x.row(r).array(); }, [&](ts::index r) { return x.row(r).array(); });
+        x.rows(), sums, [&](ts::index_t r) { return x.row(r).array(); },
+        [&](ts::index_t r) { return x.row(r).array(); });
     total(sums);
     const sums_type mean = sums.head(columns) / count;
     const sums_type variance = (sums.tail(columns) / count - mean.square()).max(0.0);
@@ -90,7 +92,7 @@ void add_split(std::string const& name, team<Ranks>& where) {
     running_variance = 0.9f * running_variance + (0.1 * count / (count - 1) * variance).template cast<float>();
     i.scale = i.inverse * Eigen::Map<row_type const>(i.gamma.data(), columns);
     i.shift = Eigen::Map<row_type const>(i.beta.data(), columns) - i.centre * i.scale;
-    for (ts::index r = 0; r < x.rows(); ++r) i.y_by_hand.row(r).array() = x.row(r).array() * i.scale + i.shift;
+    for (ts::index_t r = 0; r < x.rows(); ++r) y.row(r).array() = x.row(r).array() * i.scale + i.shift;
   };
 
   add(name + "_forward", [=] {
@@ -121,19 +123,20 @@ void add_split(std::string const& name, team<Ranks>& where) {
         {"by_hand", [=] {
            const const_matrix_map x = map(i->x);
            const const_matrix_map dy = map(i->dy);
-           const ts::index columns = x.cols();
+           matrix_map dx(i->dx_by_hand.write().data, x.rows(), x.cols());
+           const ts::index_t columns = x.cols();
            sums_type sums(2 * columns);
            add_columns(
-               x.rows(), sums, [&](ts::index r) { return dy.row(r).array(); },
-               [&](ts::index r) { return x.row(r).array() - i->centre; });
+               x.rows(), sums, [&](ts::index_t r) { return dy.row(r).array(); },
+               [&](ts::index_t r) { return x.row(r).array() - i->centre; });
            sums.tail(columns) *= i->inverse.template cast<double>();
            total(sums);
            i->gradient_sums = sums.cast<float>();
            // dx = a dy + b x + c, a channel.
            const row_type b = -i->scale * i->inverse * (sums.tail(columns) / count).template cast<float>();
            const row_type c = -i->scale * (sums.head(columns) / count).template cast<float>() - b * i->centre;
-           for (ts::index r = 0; r < x.rows(); ++r)
-             i->dx_by_hand.row(r).array() = dy.row(r).array() * i->scale + (x.row(r).array() * b + c);
+           for (ts::index_t r = 0; r < x.rows(); ++r)
+             dx.row(r).array() = dy.row(r).array() * i->scale + (x.row(r).array() * b + c);
            return results{values(i->dx_by_hand),
                           {i->gradient_sums.data(), static_cast<std::size_t>(i->gradient_sums.size())}};
          }}};

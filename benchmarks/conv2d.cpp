@@ -10,20 +10,20 @@ namespace {
 
 using namespace comparison;
 
-constexpr ts::index images = 4;
-constexpr ts::index channels = 128;
-constexpr ts::index side = 28;
-constexpr ts::index pixels = side * side;
+constexpr ts::index_t images = 4;
+constexpr ts::index_t channels = 128;
+constexpr ts::index_t side = 28;
+constexpr ts::index_t pixels = side * side;
 constexpr ts::conv2d_geometry geometry{{3, 3}, {1, 1}, {1, 1}, {1, 1}};
 
 /// The 3x3 surroundings of each pixel of one image (channels last), a row a pixel, and the way back, which adds.
 template <bool Back, class Image>
-void walk_columns(Image* image, ts::index depth, matrix& columns) {
-  for (ts::index h = 0; h < side; ++h)
-    for (ts::index w = 0; w < side; ++w) {
+void walk_columns(Image* image, ts::index_t depth, matrix& columns) {
+  for (ts::index_t h = 0; h < side; ++h)
+    for (ts::index_t w = 0; w < side; ++w) {
       float* row = columns.data() + (h * side + w) * 9 * depth;
-      for (ts::index i = h - 1; i <= h + 1; ++i)
-        for (ts::index j = w - 1; j <= w + 1; ++j, row += depth) {
+      for (ts::index_t i = h - 1; i <= h + 1; ++i)
+        for (ts::index_t j = w - 1; j <= w + 1; ++j, row += depth) {
           const bool inside = i >= 0 && i < side && j >= 0 && j < side;
           Image* pixel = image + (i * side + j) * depth;
           if constexpr (Back) {
@@ -52,8 +52,8 @@ void add_forward(char const* name, team<Ranks>& where) {
     using product = decltype(ts::op::conv2d(x, w, geometry));
     using result = whole_sums<product>;
     const auto y = std::make_shared<result>();
-    const ts::index local = x.local().extent(0);
-    const ts::index depth = x.local().extent(1);
+    const ts::index_t local = x.local().extent(0);
+    const ts::index_t depth = x.local().extent(1);
     const auto columns = std::make_shared<matrix>(pixels, 9 * depth);
     const auto by_hand = std::make_shared<matrix>(local * pixels, w.local().extent(0));
     return std::vector<way>{{"ours",
@@ -63,7 +63,7 @@ void add_forward(char const* name, team<Ranks>& where) {
                                return results{values(*y)};
                              }},
                             {"by_hand", [=] {
-                               for (ts::index n = 0; n < local; ++n) {
+                               for (ts::index_t n = 0; n < local; ++n) {
                                  walk_columns<false>(x.read().data + n * pixels * depth, depth, *columns);
                                  by_hand->middleRows(n * pixels, pixels).noalias() = *columns * by_first(w).transpose();
                                }
@@ -84,7 +84,7 @@ void add_backward(char const* name, team<Ranks>& where) {
     using gradient = ts::sharded<float, 4, ts::partial<axis>, team<Ranks>>;
     const auto dx = std::make_shared<std::remove_const_t<decltype(x)>>();
     const auto dw = std::make_shared<gradient>(where, w.extents());
-    const ts::index local = x.local().extent(0);
+    const ts::index_t local = x.local().extent(0);
     const auto columns = std::make_shared<matrix>(pixels, 9 * channels);
     const auto back = std::make_shared<matrix>(pixels, 9 * channels);
     const auto dx_by_hand = std::make_shared<matrix>(local * pixels, channels);
@@ -99,8 +99,8 @@ void add_backward(char const* name, team<Ranks>& where) {
                             {"by_hand", [=] {
                                dx_by_hand->setZero();
                                dw_by_hand->setZero();
-                               for (ts::index n = 0; n < local; ++n) {
-                                 const ts::index at = n * pixels * channels;
+                               for (ts::index_t n = 0; n < local; ++n) {
+                                 const ts::index_t at = n * pixels * channels;
                                  const const_matrix_map gradients(dy.read().data + at, pixels, channels);
                                  back->noalias() = gradients * by_first(w);
                                  walk_columns<true>(dx_by_hand->data() + at, channels, *back);

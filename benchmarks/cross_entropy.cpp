@@ -10,8 +10,8 @@ namespace {
 
 using namespace comparison;
 
-constexpr ts::index rows = 1024;
-constexpr ts::index classes = 8192;
+constexpr ts::index_t rows = 1024;
+constexpr ts::index_t classes = 8192;
 
 struct losses {
   float ours = 0;
@@ -27,14 +27,14 @@ void add_split(char const* name, team<Ranks>& where) {
     const auto x = numbers<Layout>(where, ts::shape<2>{{rows, classes}}, 1);
     std::vector<std::int64_t> labels;
     const ts::interval mine = x.part()[0];
-    for (ts::index r = mine.begin; r < mine.end(); ++r) labels.push_back(r * 7919 % classes);
+    for (ts::index_t r = mine.begin; r < mine.end(); ++r) labels.push_back(r * 7919 % classes);
     const auto dx = std::make_shared<std::remove_const_t<decltype(x)>>();
     const auto loss = std::make_shared<losses>();
     const auto dx_by_hand = std::make_shared<matrix>(mine.size, x.local().extent(1));
     const auto maxima = std::make_shared<array>(mine.size);
     // Sums of exponentials, then logits of the labels.
     const auto sums = std::make_shared<array>(2 * mine.size);
-    const ts::index first_class = x.part()[1].begin;
+    const ts::index_t first_class = x.part()[1].begin;
 
     return std::vector<way>{
         {"ours",
@@ -47,23 +47,23 @@ void add_split(char const* name, team<Ranks>& where) {
          }},
         {"by_hand", [=] {
            const const_matrix_map logits = map(x);
-           const ts::index local = logits.rows();
+           const ts::index_t local = logits.rows();
            array& most = *maxima;
            array& sum = *sums;
            sum.setZero();
-           const auto exponentials = [&](ts::index r) { return (logits.row(r).array() - most[r]).exp(); };
-           const auto label_of = [&](ts::index r) { return labels[static_cast<std::size_t>(r)] - first_class; };
-           const auto add_row = [&](ts::index r) {
+           const auto exponentials = [&](ts::index_t r) { return (logits.row(r).array() - most[r]).exp(); };
+           const auto label_of = [&](ts::index_t r) { return labels[static_cast<std::size_t>(r)] - first_class; };
+           const auto add_row = [&](ts::index_t r) {
              sum[r] = exponentials(r).sum();
              if (label_of(r) >= 0 && label_of(r) < logits.cols()) sum[local + r] = logits(r, label_of(r)) - most[r];
            };
            if (cut_classes) {
-             for (ts::index r = 0; r < local; ++r) most[r] = logits.row(r).maxCoeff();
+             for (ts::index_t r = 0; r < local; ++r) most[r] = logits.row(r).maxCoeff();
              MPI_Allreduce(MPI_IN_PLACE, most.data(), static_cast<int>(local), MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
-             for (ts::index r = 0; r < local; ++r) add_row(r);
+             for (ts::index_t r = 0; r < local; ++r) add_row(r);
              sum_over_ranks(sum.data(), sum.size());
            } else {
-             for (ts::index r = 0; r < local; ++r) {
+             for (ts::index_t r = 0; r < local; ++r) {
                most[r] = logits.row(r).maxCoeff();
                add_row(r);
              }
@@ -71,7 +71,7 @@ void add_split(char const* name, team<Ranks>& where) {
            double total = (sum.head(local).log() - sum.tail(local)).sum();
            if (cut_batch) MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
            loss->by_hand = static_cast<float>(total / rows);
-           for (ts::index r = 0; r < local; ++r) {
+           for (ts::index_t r = 0; r < local; ++r) {
              dx_by_hand->row(r).array() = exponentials(r) * (1 / (sum[r] * static_cast<float>(rows)));
              if (label_of(r) >= 0 && label_of(r) < logits.cols())
                (*dx_by_hand)(r, label_of(r)) -= 1 / static_cast<float>(rows);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace comparison;
 
-constexpr ts::index rows = 128;
+constexpr ts::index_t rows = 128;
 constexpr int width = 256;
 constexpr int hidden = 1024;
 
@@ -100,7 +100,7 @@ void add_layers(team<Ranks>& where) {
     const auto network = std::make_shared<ts::network<pair, team<Ranks>>>(where, ts::seed{1});
     const auto y = std::make_shared<std::remove_const_t<decltype(x)>>();
     const auto parameters = network->parameters();
-    const auto weight = [&](std::size_t i, ts::index local_rows) {
+    const auto weight = [&](std::size_t i, ts::index_t local_rows) {
       auto const& value = parameters[i].value;
       return const_matrix_map(value.data, local_rows, value.size() / local_rows);
     };

@@ -10,9 +10,9 @@ namespace {
 
 using namespace comparison;
 
-constexpr ts::index rows = 256;
-constexpr ts::index inputs = 1024;
-constexpr ts::index outputs = 1024;
+constexpr ts::index_t rows = 256;
+constexpr ts::index_t inputs = 1024;
+constexpr ts::index_t outputs = 1024;
 
 template <class LayoutX, class LayoutW, int Ranks>
 void add_split(char const* name, team<Ranks>& where) {

@@ -9,7 +9,7 @@ namespace {
 
 using namespace comparison;
 
-constexpr ts::index side = 1024;
+constexpr ts::index_t side = 1024;
 constexpr ts::shape<2> extents{{side, side}};
 
 /// The part of `side` rows or columns that each rank holds.
@@ -18,7 +18,7 @@ std::vector<int> part_sizes(int parts) {
   for (int r = 0; r < parts; ++r) sizes.push_back(static_cast<int>(ts::cut({0, side}, parts, r).size));
   return sizes;
 }
-std::vector<int> times(std::vector<int> values, ts::index factor) {
+std::vector<int> times(std::vector<int> values, ts::index_t factor) {
   for (int& v : values) v *= static_cast<int>(factor);
   return values;
 }

@@ -66,7 +66,7 @@ struct unit_rows {
     for (auto& v : saved.length) v = std::sqrt(v + 1e-6f);
     saved.unit = X(x.where(), x.extents());
     X y(x.where(), x.extents());
-    for_each(x, [&](ts::index n, ts::index f) {
+    for_each(x, [&](ts::index_t n, ts::index_t f) {
       saved.unit.local()(n, f) = x.local()(n, f) / saved.length[static_cast<std::size_t>(n)];
       y.local()(n, f) = gain.local()(f) * saved.unit.local()(n, f);
     });
@@ -78,14 +78,14 @@ struct unit_rows {
                        Gain const& gain) {
     auto& d_gain = std::get<0>(gradients).local();
     Dy scaled(dy.where(), dy.extents());
-    for (ts::index f = 0; f < d_gain.extent(0); ++f) d_gain(f) = 0;
-    for_each(dy, [&](ts::index n, ts::index f) {
+    for (ts::index_t f = 0; f < d_gain.extent(0); ++f) d_gain(f) = 0;
+    for_each(dy, [&](ts::index_t n, ts::index_t f) {
       d_gain(f) += dy.local()(n, f) * saved.unit.local()(n, f);
       scaled.local()(n, f) = dy.local()(n, f) * gain.local()(f);
     });
     const auto along = row_dots(env, scaled, saved.unit);
     Dy dx(dy.where(), dy.extents());
-    for_each(dy, [&](ts::index n, ts::index f) {
+    for_each(dy, [&](ts::index_t n, ts::index_t f) {
       const auto row = static_cast<std::size_t>(n);
       dx.local()(n, f) = (scaled.local()(n, f) - saved.unit.local()(n, f) * along[row]) / saved.length[row];
     });
@@ -95,18 +95,18 @@ struct unit_rows {
  private:
   template <class X, class F>
   static void for_each(X const& x, F f) {
-    for (ts::index n = 0; n < x.local().extent(0); ++n)
-      for (ts::index i = 0; i < x.local().extent(1); ++i) f(n, i);
+    for (ts::index_t n = 0; n < x.local().extent(0); ++n)
+      for (ts::index_t i = 0; i < x.local().extent(1); ++i) f(n, i);
   }
   // The dot product of each row of `a` and `b`, over all features wherever they are.
   template <class Env, class X>
   static auto row_dots(Env const& env, X const& a, X const& b) {
     std::vector<typename X::value_type> sums(static_cast<std::size_t>(a.local().extent(0)));
-    for_each(a, [&](ts::index n, ts::index f) {
+    for_each(a, [&](ts::index_t n, ts::index_t f) {
       sums[static_cast<std::size_t>(n)] += a.local()(n, f) * b.local()(n, f);
     });
     if constexpr (Env::is_cut("f"))
-      env.group("f").all_reduce(sums.data(), static_cast<ts::index>(sums.size()), ts::reduction::sum);
+      env.group("f").all_reduce(sums.data(), static_cast<ts::index_t>(sums.size()), ts::reduction::sum);
     return sums;
   }
   // [kernels]
@@ -133,10 +133,10 @@ std::vector<double> train(Team& team) {
   using input = typename decltype(model)::input_type;
   ts::tensor<float, 2> rows({11, 20});
   const ts::philox draw(2, 0);
-  for (ts::index i = 0; i < rows.size(); ++i) rows.data()[i] = static_cast<float>(draw.normal(static_cast<std::uint64_t>(i)));
+  for (ts::index_t i = 0; i < rows.size(); ++i) rows.data()[i] = static_cast<float>(draw.normal(static_cast<std::uint64_t>(i)));
   const auto x = ts::distribute<typename input::layout_type>(team, rows);
   std::vector<std::int64_t> labels;
-  for (ts::index n = 0; n < x.part()[0].size; ++n) labels.push_back((x.part()[0].begin + n) % 5);
+  for (ts::index_t n = 0; n < x.part()[0].size; ++n) labels.push_back((x.part()[0].begin + n) % 5);
   std::vector<double> losses;
   for (int step = 0; step < 10; ++step) losses.push_back(trainer.step(x, labels));
   return losses;

@@ -21,9 +21,9 @@ struct points {
   points() {
     const ts::philox centre(7, 0);
     const ts::philox noise(7, 1);
-    for (ts::index n = 0; n < x.extent(0); ++n) {
+    for (ts::index_t n = 0; n < x.extent(0); ++n) {
       labels.push_back(n % 10);
-      for (ts::index i = 0; i < x.extent(1); ++i) {
+      for (ts::index_t i = 0; i < x.extent(1); ++i) {
         const auto coordinate = static_cast<std::uint64_t>(labels.back() * x.extent(1) + i);
         const auto element = static_cast<std::uint64_t>(n * x.extent(1) + i);
         x(n, i) = static_cast<float>(centre.normal(coordinate) + 0.5 * noise.normal(element));

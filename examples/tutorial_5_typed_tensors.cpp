@@ -13,10 +13,10 @@ using world = ts::mesh<dp, tp>;
 template <class X, class Layout>
 constexpr bool has_layout = std::is_same_v<typename std::remove_cvref_t<X>::layout_type, ts::canonical<world, Layout>>;
 
-ts::tensor<float, 2> random_matrix(ts::index rows, ts::index columns, std::uint64_t stream) {
+ts::tensor<float, 2> random_matrix(ts::index_t rows, ts::index_t columns, std::uint64_t stream) {
   ts::tensor<float, 2> m({rows, columns});
   const ts::philox draw(3, stream);
-  for (ts::index i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(draw.normal(static_cast<std::uint64_t>(i)));
+  for (ts::index_t i = 0; i < m.size(); ++i) m.data()[i] = static_cast<float>(draw.normal(static_cast<std::uint64_t>(i)));
   return m;
 }
 
@@ -25,7 +25,7 @@ double difference(ts::tensor<float, 2> const& a, ts::tensor<float, 2> const& b) 
   if (!(a.extents() == b.extents())) return INFINITY;
   double worst = 0;
   double scale = 0;
-  for (ts::index i = 0; i < a.size(); ++i) {
+  for (ts::index_t i = 0; i < a.size(); ++i) {
     worst = std::max(worst, static_cast<double>(std::abs(a.data()[i] - b.data()[i])));
     scale = std::max(scale, static_cast<double>(std::abs(a.data()[i])));
   }

@@ -16,7 +16,7 @@ struct mlp : ts::chain<ts::linear<16, 32>, ts::relu,
 // [list]
 // All collectives of a step with a batch of these many rows: known before anything runs.
 template <class Model, class Mesh>
-void print_collectives(ts::index rows) {
+void print_collectives(ts::index_t rows) {
   constexpr auto calls = ts::collectives<Model, Mesh>;
   for (int i = 0; i < calls.size(); ++i) {
     char const* const when = calls[i].when == ts::phase::forward    ? "forward"

@@ -31,7 +31,7 @@ template <class Layout, int Ranks, int Rank>
 auto numbers(team<Ranks>& where, ts::shape<Rank> const& extents, std::uint64_t stream) {
   ts::tensor<float, Rank> whole(extents);
   const ts::philox draw(1, stream);
-  for (ts::index i = 0; i < whole.size(); ++i)
+  for (ts::index_t i = 0; i < whole.size(); ++i)
     whole.data()[i] = static_cast<float>(2 * draw.uniform(static_cast<std::uint64_t>(i)) - 1);
   return ts::distribute<Layout>(where, whole);
 }
@@ -55,7 +55,7 @@ inline constexpr bool is_partial = X::mesh::group_size(X::placements.partial_axe
 template <ts::sharded_tensor X>
 using whole_sums = ts::relaid<X, X::rank, dual(X::placements)>;
 
-inline void sum_over_ranks(float* data, ts::index count) {
+inline void sum_over_ranks(float* data, ts::index_t count) {
   MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 

@@ -9,8 +9,8 @@
 struct settings {
   std::string mesh = "data";
   int ranks = 2;
-  tessera::index epochs = 2;
-  tessera::index batch = 256;
+  tessera::index_t epochs = 2;
+  tessera::index_t batch = 256;
   double learning_rate = 0.01;
   std::uint64_t seed = 0;
   std::string data = "/usr/share/datasets/fashion-mnist";

@@ -25,16 +25,17 @@ namespace fs = std::filesystem;
 template <class T>
 void load_values(fs::path const& file, array& a) {
   const auto loaded = xt::load_npy<T>(file.string());
-  const std::vector<index> extents(loaded.shape().begin(), loaded.shape().end());
-  if (extents != a.extents) throw tessera::error("other extents in " + file.string() + " than in the manifest",
-                                                 "a folder whose manifest and arrays agree", "copy it again");
+  const std::vector<index_t> extents(loaded.shape().begin(), loaded.shape().end());
+  if (extents != a.extents)
+    throw tessera::error("other extents in " + file.string() + " than in the manifest",
+                         "a folder whose manifest and arrays agree", "copy it again");
   a.values.assign(loaded.begin(), loaded.end());
 }
 
 array load_array(fs::path const& where, json const& entry) {
   array a;
   a.role = entry.at("role");
-  a.extents = entry.at("shape").get<std::vector<index>>();
+  a.extents = entry.at("shape").get<std::vector<index_t>>();
   if (entry.contains("atol_per_element"))
     a.atol = entry.at("atol_per_element").get<std::vector<double>>();
   else
@@ -125,9 +126,9 @@ std::set<std::string>& registry() {
   return operators;
 }
 
-std::string text_of(std::vector<index> const& extents) {
+std::string text_of(std::vector<index_t> const& extents) {
   std::string text = "[";
-  for (const index e : extents) text += (text.size() > 1 ? ", " : "") + std::to_string(e);
+  for (const index_t e : extents) text += (text.size() > 1 ? ", " : "") + std::to_string(e);
   return text + "]";
 }
 
@@ -150,7 +151,7 @@ std::vector<folder> const& folders() {
   return all;
 }
 
-std::string difference(array const& reference, double rtol, std::vector<index> const& extents,
+std::string difference(array const& reference, double rtol, std::vector<index_t> const& extents,
                        std::vector<double> const& values) {
   if (extents != reference.extents) return "extents " + text_of(extents) + ", not " + text_of(reference.extents);
   if (values.size() != reference.values.size()) return std::to_string(values.size()) + " values";
@@ -176,7 +177,7 @@ std::string to_string(run_description const& how) {
   return type + ", " + std::to_string(how.devices) + " ranks, axes cut '" + how.cuts + "'";
 }
 
-void trial::expect(std::string const& name, std::vector<index> const& extents, std::vector<double> const& values) {
+void trial::expect(std::string const& name, std::vector<index_t> const& extents, std::vector<double> const& values) {
   compared_.insert(name);
   const std::string apart = difference((*case_)[name], case_->rtol, extents, values);
   CHECK_MESSAGE(apart.empty(), case_->name << " (" << to_string(how_) << "): " << name << ": " << apart);

@@ -12,12 +12,12 @@
 /// gradients. This part knows the format and the tolerances; golden_worlds.hpp runs cases on meshes.
 namespace golden {
 
-using tessera::index;
+using tessera::index_t;
 
 /// One array of a case: values in C order, labels too.
 struct array {
   std::string role;
-  std::vector<index> extents;
+  std::vector<index_t> extents;
   std::vector<double> values;
   std::vector<double> atol;  ///< one for all elements, or one for each
 };
@@ -61,7 +61,7 @@ struct folder {
 std::vector<folder> const& folders();
 
 /// Where found values differ from a reference by more than `atol + rtol * |reference|`, in words; empty where nowhere.
-std::string difference(array const& reference, double rtol, std::vector<index> const& extents,
+std::string difference(array const& reference, double rtol, std::vector<index_t> const& extents,
                        std::vector<double> const& values);
 
 /// How a case is run, for messages.
@@ -81,7 +81,7 @@ class trial {
   bool has(std::string const& name) const { return case_->has(name); }
   array const& operator[](std::string const& name) const { return (*case_)[name]; }
   /// Compares an output or gradient; a failure is one failed CHECK.
-  void expect(std::string const& name, std::vector<index> const& extents, std::vector<double> const& values);
+  void expect(std::string const& name, std::vector<index_t> const& extents, std::vector<double> const& values);
   /// Says that the operator does not take this cut of this case, so there is nothing to compare.
   void reject() { rejected_ = true; }
   /// Checks that every output and gradient of the case was compared.

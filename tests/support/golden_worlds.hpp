@@ -30,8 +30,8 @@ struct cuts {
   static constexpr char by[sizeof...(By) + 1] = {By..., 0};
 
   /// Into how many parts a letter is cut.
-  static constexpr index parts(char letter) {
-    index n = 1;
+  static constexpr index_t parts(char letter) {
+    index_t n = 1;
     for (int a = 0; a < Mesh::axes; ++a)
       if (by[a] == letter) n *= Mesh::sizes[static_cast<std::size_t>(a)];
     return n;
@@ -54,8 +54,8 @@ struct cuts {
 /// Calls `f(multi-index)` for each element in C order.
 template <int Rank, class F>
 void walk(tessera::shape<Rank> const& extents, F f) {
-  std::array<index, static_cast<std::size_t>(Rank)> at{};
-  for (index i = 0; i < extents.size(); ++i) {
+  std::array<index_t, static_cast<std::size_t>(Rank)> at{};
+  for (index_t i = 0; i < extents.size(); ++i) {
     f(at);
     for (int d = Rank - 1; d >= 0; --d) {
       if (++at[static_cast<std::size_t>(d)] < extents[d]) break;

@@ -16,7 +16,7 @@
 /// What tests over meshes share: teams on the test's ranks, reproducible values, and comparison with the serial run.
 namespace worlds {
 
-using tessera::index;
+using tessera::index_t;
 
 /// Number of ranks of this test run.
 inline int size() { return tessera::mpi_comm().size(); }
@@ -31,13 +31,13 @@ template <class T, int Rank>
 tessera::tensor<T, Rank> values(tessera::shape<Rank> const& extents, std::uint64_t stream) {
   tessera::tensor<T, Rank> out(extents);
   const tessera::philox draw(99, stream);
-  for (index i = 0; i < out.size(); ++i)
+  for (index_t i = 0; i < out.size(); ++i)
     out.data()[i] = static_cast<T>(2 * draw.uniform(static_cast<std::uint64_t>(i)) - 1);
   return out;
 }
 
 /// Labels in [0, classes), the same on every rank.
-inline std::vector<std::int64_t> labels(index rows, index classes, std::uint64_t stream) {
+inline std::vector<std::int64_t> labels(index_t rows, index_t classes, std::uint64_t stream) {
   const tessera::philox draw(98, stream);
   std::vector<std::int64_t> out(static_cast<std::size_t>(rows));
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -57,7 +57,7 @@ double difference(A const& found, B const& wanted) {
   REQUIRE(found.extents() == wanted.extents());
   double most = 1e-30;
   double apart = 0;
-  for (index i = 0; i < wanted.size(); ++i) {
+  for (index_t i = 0; i < wanted.size(); ++i) {
     const auto f = static_cast<double>(found.data()[i]);
     const auto w = static_cast<double>(wanted.data()[i]);
     if (std::isnan(f) != std::isnan(w)) return INFINITY;

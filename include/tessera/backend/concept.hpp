@@ -53,6 +53,13 @@ concept flat_kernels = requires(B b, read_block_of<B, T, 1> in, block_of<B, T, 1
 };
 
 template <class B, class T>
+concept broadcast_kernels = requires(B b, read_block_of<B, T, 6> in, block_of<B, T, 6> out) {
+  b.add_broadcast(in, in, out);  // sum, dimensions of extent 1 repeated
+  b.mul_broadcast(in, in, out);  // product, likewise
+  b.sum_broadcast(in, out);      // sum over the dimensions in which the output has the extent 1
+};
+
+template <class B, class T>
 concept softmax_kernels = requires(B b, read_block_of<B, T, 3> in, block_of<B, T, 3> out, block_of<B, T, 2> rows) {
   b.softmax_forward(in, out);                        // (x) to y, whole rows
   b.softmax_backward(in, in, out);                   // (y, dy) to dx
@@ -72,8 +79,8 @@ template <class B, class T>
 concept cross_entropy_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B, T, 2> out, block_of<B, T, 1> row,
                                          read_block_of<B, std::int64_t, 1> labels, cross_entropy_part<T> part,
                                          double scale) {
-  b.row_max(in, row);                                                             // maximum of each row of a matrix
-  { b.first_bad_label(labels, index{}, std::int64_t{}) } -> std::same_as<index>;  // -1: all labels are right
+  b.row_max(in, row);                                                                 // maximum of each row of a matrix
+  { b.first_bad_label(labels, index_t{}, std::int64_t{}) } -> std::same_as<index_t>;  // -1: all labels are right
   b.cross_entropy_sums(in, labels, row, part, out);  // local part of the packed sums of each row
   { b.cross_entropy_loss(in, labels, part, row) } -> std::same_as<cross_entropy_totals>;  // from reduced sums
   b.cross_entropy_gradient(in, labels, row, in, part, scale, row, out);                   // of the local logits
@@ -98,7 +105,7 @@ concept batch_norm_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B
 
 template <class B, class T>
 concept pooling_kernels = requires(B b, read_block_of<B, T, 4> in, block_of<B, T, 4> out, block_of<B, T, 2> flat,
-                                   block_of<B, std::int32_t, 4> argmax, pool2d_geometry g, index count) {
+                                   block_of<B, std::int32_t, 4> argmax, pool2d_geometry g, index_t count) {
   b.max_pool2d_forward(in, out, argmax, g);    // (x) to y and the place of each maximum
   b.max_pool2d_backward(in, argmax, out, g);   // (dy, places) to dx
   b.avg_pool2d_forward(in, out, g);            // (x) to y
@@ -114,8 +121,8 @@ concept pooling_kernels = requires(B b, read_block_of<B, T, 4> in, block_of<B, T
 /// What a backend supplies for elements of type T: see each requirement.
 template <class B, class T>
 concept backend_for = detail::matrix_kernels<B, T> && detail::convolution_kernels<B, T> && detail::flat_kernels<B, T> &&
-    detail::softmax_kernels<B, T> && detail::cross_entropy_kernels<B, T> && detail::batch_norm_kernels<B, T> &&
-    detail::pooling_kernels<B, T>;
+    detail::broadcast_kernels<B, T> && detail::softmax_kernels<B, T> && detail::cross_entropy_kernels<B, T> &&
+    detail::batch_norm_kernels<B, T> && detail::pooling_kernels<B, T>;
 
 /// Memory, a storage order and kernels on one rank's blocks. Nothing above this room knows how they are made.
 ///

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/eigen/batch_norm.hpp>
+#include <tessera/backend/eigen/broadcast.hpp>
 #include <tessera/backend/eigen/columns.hpp>
 #include <tessera/backend/eigen/conv2d.hpp>
 #include <tessera/backend/eigen/cross_entropy.hpp>
@@ -107,6 +108,26 @@ class eigen {
     detail::eigen_kernels::log<T>(x, y);
   }
 
+  // Blocks of six dimensions in memory order; those of extent 1 are repeated to the extents of the result.
+
+  /// y = a + b. In place only where the operand is not repeated.
+  template <class T>
+  void add_broadcast(operand<T, 6> a, operand<T, 6> b, block<T, 6> y) {
+    detail::eigen_kernels::broadcast<T>(a, b, y,
+                                        [](auto const& p, auto const& q) { return Eigen::internal::padd(p, q); });
+  }
+  /// y = a * b. In place only where the operand is not repeated.
+  template <class T>
+  void mul_broadcast(operand<T, 6> a, operand<T, 6> b, block<T, 6> y) {
+    detail::eigen_kernels::broadcast<T>(a, b, y,
+                                        [](auto const& p, auto const& q) { return Eigen::internal::pmul(p, q); });
+  }
+  /// y = sum of x over the dimensions in which y has the extent 1.
+  template <class T>
+  void sum_broadcast(operand<T, 6> x, block<T, 6> y) {
+    detail::eigen_kernels::sum_broadcast<T>(x, y, scratch_);
+  }
+
   // Softmax over `extent` of blocks [outer, extent, inner]; row numbers are [outer, inner]. Whole rows:
 
   template <class T>
@@ -174,7 +195,7 @@ class eigen {
   // gradient without further messages.
 
   /// First row whose label is neither one of `classes` classes nor `ignore_index`; -1 where all are right.
-  index first_bad_label(block<std::int64_t const, 1> labels, index classes, std::int64_t ignore_index) {
+  index_t first_bad_label(block<std::int64_t const, 1> labels, index_t classes, std::int64_t ignore_index) {
     return detail::eigen_kernels::first_bad_label(labels, classes, ignore_index);
   }
   /// This rank's part of `sums` [part.sums(), rows].
@@ -289,11 +310,11 @@ class eigen {
   }
   /// y [N, C, 1, 1] = sum over height and width / `count`, the number of pixels of the whole image.
   template <class T>
-  void global_avg_pool_forward(operand<T, 4> x, block<T, 4> y, index count) {
+  void global_avg_pool_forward(operand<T, 4> x, block<T, 4> y, index_t count) {
     detail::eigen_kernels::global_avg_pool_forward<T>(x, y, count, scratch_);
   }
   template <class T>
-  void global_avg_pool_backward(operand<T, 4> dy, block<T, 4> dx, index count) {
+  void global_avg_pool_backward(operand<T, 4> dy, block<T, 4> dx, index_t count) {
     detail::eigen_kernels::global_avg_pool_backward<T>(dy, dx, count);
   }
 

@@ -7,7 +7,7 @@
 namespace tessera {
 
 /// One number for height and one for width.
-using pair2d = std::array<index, 2>;
+using pair2d = std::array<index_t, 2>;
 
 /// How a 2-D convolution walks its input (cross-correlation, zero padding), as the block at hand sees it.
 ///
@@ -20,12 +20,12 @@ struct conv2d_geometry {
   pair2d padding_before{0, 0};  ///< rows above, columns to the left
   pair2d padding_after{0, 0};   ///< rows below, columns to the right
   pair2d dilation{1, 1};
-  index groups = 1;  ///< divides both channel counts; group g maps its slice of input to its slice of output channels
+  index_t groups = 1;  ///< divides both channel counts; group g maps its slice of input to its slice of output channels
 
   /// Extent of the output along spatial dimension `dim` (0 height, 1 width); 0 where the kernel does not fit.
-  constexpr index output_extent(int dim, index input) const {
+  constexpr index_t output_extent(int dim, index_t input) const {
     const auto d = static_cast<std::size_t>(dim);
-    const index room = input + padding_before[d] + padding_after[d] - dilation[d] * (kernel[d] - 1) - 1;
+    const index_t room = input + padding_before[d] + padding_after[d] - dilation[d] * (kernel[d] - 1) - 1;
     return room < 0 ? 0 : room / stride[d] + 1;
   }
   friend constexpr bool operator==(conv2d_geometry const&, conv2d_geometry const&) = default;
@@ -42,12 +42,12 @@ struct pool2d_geometry {
   bool count_include_pad = true;  ///< average pooling: whether the divisor counts padding
 
   /// Extent of the output along spatial dimension `dim` (0 height, 1 width); 0 where the window does not fit.
-  constexpr index output_extent(int dim, index input) const {
+  constexpr index_t output_extent(int dim, index_t input) const {
     const auto d = static_cast<std::size_t>(dim);
-    const index room = input + padding_before[d] + padding_after[d] - dilation[d] * (kernel[d] - 1) - 1;
-    const index slack = ceil_mode ? stride[d] - 1 : 0;
+    const index_t room = input + padding_before[d] + padding_after[d] - dilation[d] * (kernel[d] - 1) - 1;
+    const index_t slack = ceil_mode ? stride[d] - 1 : 0;
     if (room + slack < 0) return 0;
-    const index extent = (room + slack) / stride[d] + 1;
+    const index_t extent = (room + slack) / stride[d] + 1;
     return ceil_mode && (extent - 1) * stride[d] >= input + padding_before[d] ? extent - 1 : extent;
   }
   friend constexpr bool operator==(pool2d_geometry const&, pool2d_geometry const&) = default;

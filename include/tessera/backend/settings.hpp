@@ -15,17 +15,17 @@ using operand = std::type_identity_t<block<T const, Rank>>;
 /// Cross-entropy as the rank sees it that holds `logits` for the classes from `class_offset` on.
 template <class T>
 struct cross_entropy_part {
-  index classes = 0;                 ///< over all ranks
-  index class_offset = 0;            ///< global number of the first local class
+  index_t classes = 0;               ///< over all ranks
+  index_t class_offset = 0;          ///< global number of the first local class
   std::int64_t ignore_index = -100;  ///< rows with this label count nowhere
   double label_smoothing = 0;        ///< 0 to 1
   T const* class_weights = nullptr;  ///< weights of the local classes; null: all one
 
   /// Rows of the buffer of sums for integer labels: sum of exponentials, target logit, then, if needed, the target's
   /// weight, then, with smoothing, the weighted sum of logits and the sum of weights.
-  constexpr index sums() const { return label_smoothing > 0 ? 5 : class_weights != nullptr ? 3 : 2; }
+  constexpr index_t sums() const { return label_smoothing > 0 ? 5 : class_weights != nullptr ? 3 : 2; }
   /// Rows of the buffer of sums for probability targets: sum of exponentials, weighted target logits, their weights.
-  static constexpr index probability_sums() { return 3; }
+  static constexpr index_t probability_sums() { return 3; }
 };
 
 /// Sums over local rows: the loss, and the weights that the mean divides by.

@@ -30,13 +30,13 @@ constexpr char const* element_name() {
 
 /// The counts as text: the first eight, and a hash of all where there are more (FNV-1a of G. Fowler, L. Noll and
 /// K.-P. Vo, over the counts instead of bytes).
-inline std::string counts_text(std::span<index const> counts) {
+inline std::string counts_text(std::span<index_t const> counts) {
   constexpr std::size_t shown = 8;
   std::string text;
   for (std::size_t r = 0; r < std::min(counts.size(), shown); ++r) text += (r ? ", " : "") + std::to_string(counts[r]);
   if (counts.size() <= shown) return text;
   std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const index count : counts) hash = (hash ^ static_cast<std::uint64_t>(count)) * 0x100000001b3u;
+  for (const index_t count : counts) hash = (hash ^ static_cast<std::uint64_t>(count)) * 0x100000001b3u;
   return text + ", ... (" + std::to_string(counts.size()) + " counts, hash " + std::to_string(hash) + ")";
 }
 
@@ -61,35 +61,35 @@ class checked {
   int size() const { return inner_.size(); }
 
   template <message_element T>
-  void all_reduce(T* data, index count, reduction op) {
+  void all_reduce(T* data, index_t count, reduction op) {
     compare(text_of<T>(collective::all_reduce, count) + by(op));
     inner_.all_reduce(data, count, op);
   }
   template <std::floating_point T>
-  void all_reduce_moments(T* triples, index channels) {
+  void all_reduce_moments(T* triples, index_t channels) {
     compare(text_of<T>(collective::all_reduce_moments, channels));
     inner_.all_reduce_moments(triples, channels);
   }
   template <message_element T>
-  void all_gather(T const* send, T* receive, std::span<index const> counts) {
+  void all_gather(T const* send, T* receive, std::span<index_t const> counts) {
     compare(text_of<T>(collective::all_gather, detail::total_of(counts)) + in_parts(counts));
     inner_.all_gather(send, receive, counts);
   }
   template <message_element T>
-  void reduce_scatter(T const* send, T* receive, std::span<index const> counts, reduction op) {
+  void reduce_scatter(T const* send, T* receive, std::span<index_t const> counts, reduction op) {
     compare(text_of<T>(collective::reduce_scatter, detail::total_of(counts)) + by(op) + in_parts(counts));
     inner_.reduce_scatter(send, receive, counts, op);
   }
   /// Also compares what each rank sends to each other rank with what that rank receives from it.
   template <message_element T>
-  void all_to_all(T const* send, std::span<index const> send_counts, T* receive,
-                  std::span<index const> receive_counts) {
+  void all_to_all(T const* send, std::span<index_t const> send_counts, T* receive,
+                  std::span<index_t const> receive_counts) {
     compare(std::string(to_string(collective::all_to_all)) + " of " + detail::element_name<T>());
     compare_counts(send_counts, receive_counts);
     inner_.all_to_all(send, send_counts, receive, receive_counts);
   }
   template <message_element T>
-  void broadcast(T* data, index count, int root) {
+  void broadcast(T* data, index_t count, int root) {
     compare(text_of<T>(collective::broadcast, count) + " from rank " + std::to_string(root));
     inner_.broadcast(data, count, root);
   }
@@ -98,16 +98,16 @@ class checked {
     inner_.barrier();
   }
   template <message_element T>
-  request start_all_reduce(T* data, index count, reduction op) {
+  request start_all_reduce(T* data, index_t count, reduction op) {
     compare("start_" + text_of<T>(collective::all_reduce, count) + by(op));
     return inner_.start_all_reduce(data, count, op);
   }
   template <message_element T>
-  request start_send(T const* data, index count, int to, int tag) {
+  request start_send(T const* data, index_t count, int to, int tag) {
     return inner_.start_send(data, count, to, tag);
   }
   template <message_element T>
-  request start_receive(T* data, index count, int from, int tag) {
+  request start_receive(T* data, index_t count, int from, int tag) {
     return inner_.start_receive(data, count, from, tag);
   }
   /// Compared without color and key, which each rank chooses.
@@ -119,20 +119,20 @@ class checked {
 
  private:
   template <class T>
-  static std::string text_of(collective kind, index count) {
+  static std::string text_of(collective kind, index_t count) {
     return std::string(to_string(kind)) + " of " + std::to_string(count) + " x " + detail::element_name<T>();
   }
   static std::string by(reduction op) { return std::string(" by ") + to_string(op); }
-  static std::string in_parts(std::span<index const> counts) { return " in parts " + detail::counts_text(counts); }
+  static std::string in_parts(std::span<index_t const> counts) { return " in parts " + detail::counts_text(counts); }
 
   /// The text of each rank.
   std::vector<std::string> gather(std::string text) const {
-    constexpr index length = 320;  // longer than any text of this class
+    constexpr index_t length = 320;  // longer than any text of this class
     const auto ranks = static_cast<std::size_t>(size());
     text.resize(length);
     const std::vector<std::uint8_t> own(text.begin(), text.end());
     std::vector<std::uint8_t> all(ranks * own.size());
-    inner_.all_gather(own.data(), all.data(), std::vector<index>(ranks, length));
+    inner_.all_gather(own.data(), all.data(), std::vector<index_t>(ranks, length));
     std::vector<std::string> texts;
     for (auto at = all.begin(); at != all.end(); at += length)
       texts.emplace_back(at, std::find(at, at + length, std::uint8_t{0}));
@@ -148,11 +148,11 @@ class checked {
                     "look for a branch or an extent before this call that differs between the two ranks");
   }
 
-  void compare_counts(std::span<index const> send_counts, std::span<index const> receive_counts) {
+  void compare_counts(std::span<index_t const> send_counts, std::span<index_t const> receive_counts) {
     detail::check_counts(send_counts, size(), "all_to_all");
     detail::check_counts(receive_counts, size(), "all_to_all");
-    std::vector<index> announced(receive_counts.size());
-    const std::vector<index> one_each(receive_counts.size(), 1);
+    std::vector<index_t> announced(receive_counts.size());
+    const std::vector<index_t> one_each(receive_counts.size(), 1);
     inner_.all_to_all(send_counts.data(), one_each, announced.data(), one_each);
     std::string difference;
     for (std::size_t r = 0; r < announced.size() && difference.empty(); ++r)

@@ -25,7 +25,7 @@ concept communicator_request = std::movable<R> && !std::copyable<R> && requires(
 namespace detail {
 
 template <class C, class T>
-concept carries = requires(C& c, T* data, T const* send, index count, std::span<index const> counts, reduction op,
+concept carries = requires(C& c, T* data, T const* send, index_t count, std::span<index_t const> counts, reduction op,
                            int rank) {
   c.all_reduce(data, count, op);
   c.all_gather(send, data, counts);
@@ -38,7 +38,7 @@ concept carries = requires(C& c, T* data, T const* send, index count, std::span<
 };
 
 template <class C, class T>
-concept carries_moments = requires(C& c, T* triples, index channels) {
+concept carries_moments = requires(C& c, T* triples, index_t channels) {
   c.all_reduce_moments(triples, channels);
 };
 

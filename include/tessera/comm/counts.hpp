@@ -13,20 +13,20 @@ namespace tessera::detail {
 
 /// Calls `use` with consecutive intervals of at most `limit` elements that cover 0 to `count` exactly once.
 template <class Use>
-constexpr void for_pieces(index count, index limit, Use use) {
-  for (index begin = 0; begin < count; begin += limit) use(interval{begin, std::min(limit, count - begin)});
+constexpr void for_pieces(index_t count, index_t limit, Use use) {
+  for (index_t begin = 0; begin < count; begin += limit) use(interval{begin, std::min(limit, count - begin)});
 }
 
-constexpr index total_of(std::span<index const> counts) {
-  index total = 0;
-  for (const index count : counts) total += count;
+constexpr index_t total_of(std::span<index_t const> counts) {
+  index_t total = 0;
+  for (const index_t count : counts) total += count;
   return total;
 }
 
 /// Where each rank's part begins in a buffer packed in rank order.
-inline std::vector<index> begins_of(std::span<index const> counts) {
-  std::vector<index> begins(counts.size());
-  index begin = 0;
+inline std::vector<index_t> begins_of(std::span<index_t const> counts) {
+  std::vector<index_t> begins(counts.size());
+  index_t begin = 0;
   for (std::size_t r = 0; r < counts.size(); ++r) {
     begins[r] = begin;
     begin += counts[r];
@@ -34,21 +34,21 @@ inline std::vector<index> begins_of(std::span<index const> counts) {
   return begins;
 }
 
-inline void check_count(index count, char const* operation) {
+inline void check_count(index_t count, char const* operation) {
   if (count < 0)
     throw error(std::string(operation) + " of " + std::to_string(count) + " elements", "a count of 0 or more",
                 "check the extents that the count comes from");
 }
 
-inline void check_counts(std::span<index const> counts, int ranks, char const* operation) {
+inline void check_counts(std::span<index_t const> counts, int ranks, char const* operation) {
   if (counts.size() != static_cast<std::size_t>(ranks))
     throw error(std::string(operation) + " with " + std::to_string(counts.size()) + " counts in a group of " +
                     std::to_string(ranks) + " ranks",
                 "one count for each rank", "pass the counts of all ranks in rank order");
-  for (const index count : counts) check_count(count, operation);
+  for (const index_t count : counts) check_count(count, operation);
 }
 
-inline void check_own_part(index sent, index received) {
+inline void check_own_part(index_t sent, index_t received) {
   if (sent != received)
     throw error("all_to_all where a rank sends itself " + std::to_string(sent) + " elements and receives " +
                     std::to_string(received),

@@ -20,10 +20,10 @@ namespace tessera {
 /// Settings of `mpi_comm`, the same on all ranks of a group; `split` passes them on.
 struct mpi_options {
   /// Most elements in one MPI call; MPI 3.1 counts are of type int.
-  index chunk_limit = std::numeric_limits<int>::max();
+  index_t chunk_limit = std::numeric_limits<int>::max();
   /// Bytes in which `all_reduce` sends larger buffers. Through shared memory pieces of 1 to 4 MiB stay in the cache;
   /// networks want more.
-  index piece_bytes = index{1} << 20;
+  index_t piece_bytes = index_t{1} << 20;
 };
 
 namespace detail {
@@ -62,27 +62,27 @@ class mpi_comm {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  index piece_bytes() const { return options_.piece_bytes; }
+  index_t piece_bytes() const { return options_.piece_bytes; }
   /// Sets the size of pieces of later reductions; the same on all ranks.
-  void piece_bytes(index bytes) { options_ = valid({options_.chunk_limit, bytes}); }
+  void piece_bytes(index_t bytes) { options_ = valid({options_.chunk_limit, bytes}); }
 
   template <message_element T>
-  void all_reduce(T* data, index count, reduction op) {
+  void all_reduce(T* data, index_t count, reduction op) {
     detail::check_count(count, "all_reduce");
     all_reduce_pieces(data, count, 1, detail::mpi_type_of<T>(), operators_->reduce<T>(op));
   }
 
   template <std::floating_point T>
-  void all_reduce_moments(T* triples, index channels) {
+  void all_reduce_moments(T* triples, index_t channels) {
     detail::check_count(channels, "all_reduce_moments");
     auto const& operators = operators_->of<T>();
     all_reduce_pieces(triples, channels, 3, operators.triple(), operators.merge());
   }
 
   template <message_element T>
-  void all_gather(T const* send, T* receive, std::span<index const> counts) {
+  void all_gather(T const* send, T* receive, std::span<index_t const> counts) {
     detail::check_counts(counts, size_, "all_gather");
-    const index total = detail::total_of(counts);
+    const index_t total = detail::total_of(counts);
     if (total == 0) return;
     const auto begins = detail::begins_of(counts);
     T* own = receive + begins[at(rank_)];
@@ -100,9 +100,9 @@ class mpi_comm {
   }
 
   template <message_element T>
-  void reduce_scatter(T const* send, T* receive, std::span<index const> counts, reduction op) {
+  void reduce_scatter(T const* send, T* receive, std::span<index_t const> counts, reduction op) {
     detail::check_counts(counts, size_, "reduce_scatter");
-    const index total = detail::total_of(counts);
+    const index_t total = detail::total_of(counts);
     if (total == 0) return;
     const MPI_Op operation = operators_->reduce<T>(op);
     if (total > options_.chunk_limit) {
@@ -126,8 +126,8 @@ class mpi_comm {
   /// Sent as one message for each pair of ranks with a count above zero: a rank knows only its own counts, so ranks
   /// could not agree on when `MPI_Alltoallv` would overflow.
   template <message_element T>
-  void all_to_all(T const* send, std::span<index const> send_counts, T* receive,
-                  std::span<index const> receive_counts) {
+  void all_to_all(T const* send, std::span<index_t const> send_counts, T* receive,
+                  std::span<index_t const> receive_counts) {
     detail::check_counts(send_counts, size_, "all_to_all");
     detail::check_counts(receive_counts, size_, "all_to_all");
     detail::check_own_part(send_counts[at(rank_)], receive_counts[at(rank_)]);
@@ -147,7 +147,7 @@ class mpi_comm {
   }
 
   template <message_element T>
-  void broadcast(T* data, index count, int root) {
+  void broadcast(T* data, index_t count, int root) {
     detail::check_count(count, "broadcast");
     detail::check_rank(root, size_);
     detail::for_pieces(count, options_.chunk_limit, [&](interval piece) {
@@ -159,7 +159,7 @@ class mpi_comm {
   void barrier() { detail::check_mpi(MPI_Barrier(group_.get()), "MPI_Barrier"); }
 
   template <message_element T>
-  request start_all_reduce(T* data, index count, reduction op) {
+  request start_all_reduce(T* data, index_t count, reduction op) {
     detail::check_count(count, "start_all_reduce");
     request pieces;
     // All pieces start now: starting them one by one in `test` would order them differently among other collectives
@@ -175,7 +175,7 @@ class mpi_comm {
   }
 
   template <message_element T>
-  request start_send(T const* data, index count, int to, int tag) {
+  request start_send(T const* data, index_t count, int to, int tag) {
     check_message(count, to, tag, "start_send");
     request pieces;
     add_send(pieces, data, count, to, tag);
@@ -183,7 +183,7 @@ class mpi_comm {
   }
 
   template <message_element T>
-  request start_receive(T* data, index count, int from, int tag) {
+  request start_receive(T* data, index_t count, int from, int tag) {
     check_message(count, from, tag, "start_receive");
     request pieces;
     add_receive(pieces, data, count, from, tag);
@@ -224,26 +224,26 @@ class mpi_comm {
   }
 
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
-  static int as_int(index count) { return static_cast<int>(count); }
-  static std::vector<int> as_ints(std::span<index const> values) {
+  static int as_int(index_t count) { return static_cast<int>(count); }
+  static std::vector<int> as_ints(std::span<index_t const> values) {
     std::vector<int> ints(values.size());
     std::transform(values.begin(), values.end(), ints.begin(), as_int);
     return ints;
   }
-  void check_message(index count, int other, int tag, char const* operation) const {
+  void check_message(index_t count, int other, int tag, char const* operation) const {
     detail::check_count(count, operation);
     detail::check_rank(other, size_);
     detail::check_tag(tag);
   }
 
   /// Elements of `bytes` bytes in one piece of a reduction.
-  index piece_elements(std::size_t bytes) const {
-    return std::min(options_.chunk_limit, std::max(index{1}, options_.piece_bytes / static_cast<index>(bytes)));
+  index_t piece_elements(std::size_t bytes) const {
+    return std::min(options_.chunk_limit, std::max(index_t{1}, options_.piece_bytes / static_cast<index_t>(bytes)));
   }
 
   /// Reduces `count` elements of `width` values each.
   template <class T>
-  void all_reduce_pieces(T* data, index count, index width, MPI_Datatype type, MPI_Op op) {
+  void all_reduce_pieces(T* data, index_t count, index_t width, MPI_Datatype type, MPI_Op op) {
     detail::for_pieces(count, piece_elements(sizeof(T) * static_cast<std::size_t>(width)), [&](interval piece) {
       detail::check_mpi(
           MPI_Allreduce(MPI_IN_PLACE, data + piece.begin * width, as_int(piece.size), type, op, group_.get()),
@@ -252,7 +252,7 @@ class mpi_comm {
   }
 
   template <class T>
-  void add_send(request& pieces, T const* data, index count, int to, int tag) {
+  void add_send(request& pieces, T const* data, index_t count, int to, int tag) {
     detail::for_pieces(count, options_.chunk_limit, [&](interval piece) {
       pieces.add(false, [&](MPI_Request* handle) {
         detail::check_mpi(
@@ -263,7 +263,7 @@ class mpi_comm {
   }
 
   template <class T>
-  void add_receive(request& pieces, T* data, index count, int from, int tag) {
+  void add_receive(request& pieces, T* data, index_t count, int from, int tag) {
     detail::for_pieces(count, options_.chunk_limit, [&](interval piece) {
       pieces.add(true, [&](MPI_Request* handle) {
         detail::check_mpi(MPI_Irecv(data + piece.begin, as_int(piece.size), detail::mpi_type_of<T>(), from, tag,

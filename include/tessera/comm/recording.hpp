@@ -24,7 +24,7 @@ struct recorded_call {
   /// `send` and `receive`; three for each channel of `all_reduce_moments`; the sum of counts of `all_gather` (what it
   /// receives) and `reduce_scatter` (what it sends); the larger one of what `all_to_all` sends and receives; 0 for
   /// `barrier`.
-  index elements = 0;
+  index_t elements = 0;
   std::size_t element_bytes = 0;
   /// `sum` for calls without a reduction.
   reduction op = reduction::sum;
@@ -54,33 +54,33 @@ class recording {
   int size() const { return inner_.size(); }
 
   template <message_element T>
-  void all_reduce(T* data, index count, reduction op) {
+  void all_reduce(T* data, index_t count, reduction op) {
     record<T>(collective::all_reduce, count, op);
     inner_.all_reduce(data, count, op);
   }
   template <std::floating_point T>
-  void all_reduce_moments(T* triples, index channels) {
+  void all_reduce_moments(T* triples, index_t channels) {
     record<T>(collective::all_reduce_moments, 3 * channels);
     inner_.all_reduce_moments(triples, channels);
   }
   template <message_element T>
-  void all_gather(T const* send, T* receive, std::span<index const> counts) {
+  void all_gather(T const* send, T* receive, std::span<index_t const> counts) {
     record<T>(collective::all_gather, detail::total_of(counts));
     inner_.all_gather(send, receive, counts);
   }
   template <message_element T>
-  void reduce_scatter(T const* send, T* receive, std::span<index const> counts, reduction op) {
+  void reduce_scatter(T const* send, T* receive, std::span<index_t const> counts, reduction op) {
     record<T>(collective::reduce_scatter, detail::total_of(counts), op);
     inner_.reduce_scatter(send, receive, counts, op);
   }
   template <message_element T>
-  void all_to_all(T const* send, std::span<index const> send_counts, T* receive,
-                  std::span<index const> receive_counts) {
+  void all_to_all(T const* send, std::span<index_t const> send_counts, T* receive,
+                  std::span<index_t const> receive_counts) {
     record<T>(collective::all_to_all, std::max(detail::total_of(send_counts), detail::total_of(receive_counts)));
     inner_.all_to_all(send, send_counts, receive, receive_counts);
   }
   template <message_element T>
-  void broadcast(T* data, index count, int root) {
+  void broadcast(T* data, index_t count, int root) {
     record<T>(collective::broadcast, count);
     inner_.broadcast(data, count, root);
   }
@@ -89,17 +89,17 @@ class recording {
     inner_.barrier();
   }
   template <message_element T>
-  request start_all_reduce(T* data, index count, reduction op) {
+  request start_all_reduce(T* data, index_t count, reduction op) {
     record<T>(collective::all_reduce, count, op);
     return inner_.start_all_reduce(data, count, op);
   }
   template <message_element T>
-  request start_send(T const* data, index count, int to, int tag) {
+  request start_send(T const* data, index_t count, int to, int tag) {
     record<T>(collective::send, count);
     return inner_.start_send(data, count, to, tag);
   }
   template <message_element T>
-  request start_receive(T* data, index count, int from, int tag) {
+  request start_receive(T* data, index_t count, int from, int tag) {
     record<T>(collective::receive, count);
     return inner_.start_receive(data, count, from, tag);
   }
@@ -112,7 +112,7 @@ class recording {
       : inner_(std::move(inner)), log_(std::move(log)) {}
 
   template <class T>
-  void record(collective kind, index elements, reduction op = reduction::sum) {
+  void record(collective kind, index_t elements, reduction op = reduction::sum) {
     log_->push_back({kind, group_, elements, sizeof(T), op});
   }
 

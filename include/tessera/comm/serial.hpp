@@ -110,51 +110,51 @@ class serial_comm {
   int size() const { return 1; }
 
   template <message_element T>
-  void all_reduce(T*, index count, reduction) {
+  void all_reduce(T*, index_t count, reduction) {
     detail::check_count(count, "all_reduce");
   }
   template <std::floating_point T>
-  void all_reduce_moments(T*, index channels) {
+  void all_reduce_moments(T*, index_t channels) {
     detail::check_count(channels, "all_reduce_moments");
   }
   template <message_element T>
-  void all_gather(T const* send, T* receive, std::span<index const> counts) {
+  void all_gather(T const* send, T* receive, std::span<index_t const> counts) {
     detail::check_counts(counts, 1, "all_gather");
     copy(send, counts[0], receive);
   }
   template <message_element T>
-  void reduce_scatter(T const* send, T* receive, std::span<index const> counts, reduction) {
+  void reduce_scatter(T const* send, T* receive, std::span<index_t const> counts, reduction) {
     detail::check_counts(counts, 1, "reduce_scatter");
     copy(send, counts[0], receive);
   }
   template <message_element T>
-  void all_to_all(T const* send, std::span<index const> send_counts, T* receive,
-                  std::span<index const> receive_counts) {
+  void all_to_all(T const* send, std::span<index_t const> send_counts, T* receive,
+                  std::span<index_t const> receive_counts) {
     detail::check_counts(send_counts, 1, "all_to_all");
     detail::check_counts(receive_counts, 1, "all_to_all");
     detail::check_own_part(send_counts[0], receive_counts[0]);
     copy(send, send_counts[0], receive);
   }
   template <message_element T>
-  void broadcast(T*, index count, int root) {
+  void broadcast(T*, index_t count, int root) {
     detail::check_count(count, "broadcast");
     detail::check_rank(root, 1);
   }
   void barrier() {}
 
   template <message_element T>
-  request start_all_reduce(T*, index count, reduction) {
+  request start_all_reduce(T*, index_t count, reduction) {
     detail::check_count(count, "start_all_reduce");
     return {};
   }
   template <message_element T>
-  request start_send(T const* data, index count, int to, int tag) {
+  request start_send(T const* data, index_t count, int to, int tag) {
     check_message(count, to, tag, "start_send");
     mail_->send(data, static_cast<std::size_t>(count) * sizeof(T), tag);
     return {};
   }
   template <message_element T>
-  request start_receive(T* data, index count, int from, int tag) {
+  request start_receive(T* data, index_t count, int from, int tag) {
     check_message(count, from, tag, "start_receive");
     return request{mail_->receive(data, static_cast<std::size_t>(count) * sizeof(T), tag)};
   }
@@ -170,10 +170,10 @@ class serial_comm {
 
  private:
   template <class T>
-  static void copy(T const* from, index count, T* to) {
+  static void copy(T const* from, index_t count, T* to) {
     if (from != to && count != 0) std::memmove(to, from, static_cast<std::size_t>(count) * sizeof(T));
   }
-  static void check_message(index count, int rank, int tag, char const* operation) {
+  static void check_message(index_t count, int rank, int tag, char const* operation) {
     detail::check_count(count, operation);
     detail::check_rank(rank, 1);
     detail::check_tag(tag);

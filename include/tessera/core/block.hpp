@@ -20,8 +20,8 @@ struct block {
   T* data = nullptr;
   shape<Rank> extents{};
 
-  constexpr index size() const { return extents.size(); }
-  constexpr index extent(int dim) const { return extents[dim]; }
+  constexpr index_t size() const { return extents.size(); }
+  constexpr index_t extent(int dim) const { return extents[dim]; }
   constexpr bool empty() const { return size() == 0; }
   T* begin() const { return data; }
   T* end() const { return data + size(); }
@@ -30,9 +30,9 @@ struct block {
   template <class... At>
   T& operator()(At... at) const {
     static_assert(sizeof...(At) == Rank, "tessera: give one index for each dimension of the block");
-    const std::array<index, static_cast<std::size_t>(Rank)> where{static_cast<index>(at)...};
+    const std::array<index_t, static_cast<std::size_t>(Rank)> where{static_cast<index_t>(at)...};
     const auto strides = strides_of<Order>(extents);
-    index offset = 0;
+    index_t offset = 0;
     for (int d = 0; d < Rank; ++d) offset += where[static_cast<std::size_t>(d)] * strides[static_cast<std::size_t>(d)];
     return data[offset];
   }
@@ -52,8 +52,8 @@ template <class T, int Rank, storage_order Order>
 constexpr block<T, 2, Order> as_matrix(block<T, Rank, Order> b) {
   static_assert(Rank >= 1 && !(Rank == 4 && Order == storage_order::row_major),
                 "tessera: only blocks whose last stored dimension is the feature can be seen as a matrix");
-  const index columns = b.extents[Rank == 4 ? 1 : Rank - 1];
-  index rows = 1;
+  const index_t columns = b.extents[Rank == 4 ? 1 : Rank - 1];
+  index_t rows = 1;
   for (int d = 0; d < Rank; ++d)
     if (d != (Rank == 4 ? 1 : Rank - 1)) rows *= b.extents[d];
   return {b.data, {rows, columns}};
@@ -64,7 +64,7 @@ constexpr block<T, 2, Order> as_matrix(block<T, Rank, Order> b) {
 /// Runs that are contiguous in both blocks are copied as one piece.
 template <class T, int Rank, storage_order Order>
 void copy_box(block<T const, Rank, Order> from, box<Rank> const& part, block<T, Rank, Order> to,
-              std::array<index, static_cast<std::size_t>(Rank)> const& at) {
+              std::array<index_t, static_cast<std::size_t>(Rank)> const& at) {
   if (part.size() == 0) return;
   if constexpr (Rank == 0) {
     *to.data = *from.data;
@@ -73,7 +73,7 @@ void copy_box(block<T const, Rank, Order> from, box<Rank> const& part, block<T, 
     const auto source = strides_of<Order>(from.extents);
     const auto target = strides_of<Order>(to.extents);
     // Merge inner dimensions while they are whole in both blocks.
-    index run = 1;
+    index_t run = 1;
     int outer = Rank;  // storage positions below `outer` are walked, the rest is one run
     while (outer > 0) {
       const int d = dims[static_cast<std::size_t>(outer - 1)];
@@ -81,9 +81,9 @@ void copy_box(block<T const, Rank, Order> from, box<Rank> const& part, block<T, 
       --outer;
       if (part[d].size != from.extents[d] || part[d].size != to.extents[d]) break;
     }
-    std::array<index, static_cast<std::size_t>(Rank)> step{};
-    index read = 0;
-    index write = 0;
+    std::array<index_t, static_cast<std::size_t>(Rank)> step{};
+    index_t read = 0;
+    index_t write = 0;
     for (int d = 0; d < Rank; ++d) {
       const auto i = static_cast<std::size_t>(d);
       read += part[d].begin * source[i];

@@ -6,9 +6,9 @@ namespace tessera {
 
 /// A half-open interval of indices along one dimension.
 struct interval {
-  index begin = 0;
-  index size = 0;
-  constexpr index end() const { return begin + size; }
+  index_t begin = 0;
+  index_t size = 0;
+  constexpr index_t end() const { return begin + size; }
   friend constexpr bool operator==(interval const&, interval const&) = default;
 };
 
@@ -17,16 +17,16 @@ struct interval {
 /// The first `size % parts` parts hold one element more than the others; a part may be empty.
 /// Extent 10 over 4 parts gives 3, 3, 2, 2; extent 3 over 4 gives 1, 1, 1, 0.
 constexpr interval cut(interval whole, int parts, int part) {
-  const index base = whole.size / parts;
-  const index rest = whole.size % parts;
-  const index begin = base * part + (part < rest ? part : rest);
+  const index_t base = whole.size / parts;
+  const index_t rest = whole.size % parts;
+  const index_t begin = base * part + (part < rest ? part : rest);
   return {whole.begin + begin, base + (part < rest ? 1 : 0)};
 }
 
 /// The overlap of two intervals, empty (size 0) where they are disjoint.
 constexpr interval intersect(interval a, interval b) {
-  const index begin = a.begin > b.begin ? a.begin : b.begin;
-  const index end = a.end() < b.end() ? a.end() : b.end();
+  const index_t begin = a.begin > b.begin ? a.begin : b.begin;
+  const index_t end = a.end() < b.end() ? a.end() : b.end();
   return {begin, end > begin ? end - begin : 0};
 }
 
@@ -41,7 +41,7 @@ struct box {
     for (int d = 0; d < Rank; ++d) s[d] = (*this)[d].size;
     return s;
   }
-  constexpr index size() const { return extents().size(); }
+  constexpr index_t size() const { return extents().size(); }
   friend constexpr bool operator==(box const&, box const&) = default;
 };
 

@@ -8,10 +8,10 @@
 namespace tessera {
 
 /// Extents, offsets and element counts.
-using index = std::int64_t;
+using index_t = std::int64_t;
 
 /// An extent that is known only at run time (in static shapes of layers).
-inline constexpr index dynamic = -1;
+inline constexpr index_t dynamic = -1;
 
 /// The most dimensions a tensor can have.
 inline constexpr int max_rank = 6;
@@ -20,14 +20,14 @@ inline constexpr int max_rank = 6;
 template <int Rank>
 struct shape {
   static_assert(Rank >= 0 && Rank <= max_rank, "tessera: tensors have 0 to 6 dimensions; reshape first");
-  std::array<index, static_cast<std::size_t>(Rank)> extents{};
+  std::array<index_t, static_cast<std::size_t>(Rank)> extents{};
 
   static constexpr int rank = Rank;
-  constexpr index& operator[](int dim) { return extents[static_cast<std::size_t>(dim)]; }
-  constexpr index operator[](int dim) const { return extents[static_cast<std::size_t>(dim)]; }
+  constexpr index_t& operator[](int dim) { return extents[static_cast<std::size_t>(dim)]; }
+  constexpr index_t operator[](int dim) const { return extents[static_cast<std::size_t>(dim)]; }
   /// Number of elements: 1 for a scalar.
-  constexpr index size() const {
-    index n = 1;
+  constexpr index_t size() const {
+    index_t n = 1;
     for (int d = 0; d < Rank; ++d) n *= (*this)[d];
     return n;
   }
@@ -62,10 +62,10 @@ constexpr std::array<int, static_cast<std::size_t>(Rank)> stored_dims() {
 
 /// Distance in elements between neighbours along each logical dimension of a dense block.
 template <storage_order Order, int Rank>
-constexpr std::array<index, static_cast<std::size_t>(Rank)> strides_of(shape<Rank> const& s) {
-  std::array<index, static_cast<std::size_t>(Rank)> strides{};
+constexpr std::array<index_t, static_cast<std::size_t>(Rank)> strides_of(shape<Rank> const& s) {
+  std::array<index_t, static_cast<std::size_t>(Rank)> strides{};
   constexpr auto dims = stored_dims<Rank, Order>();
-  index step = 1;
+  index_t step = 1;
   for (int p = Rank - 1; p >= 0; --p) {
     const int d = dims[static_cast<std::size_t>(p)];
     strides[static_cast<std::size_t>(d)] = step;

@@ -51,7 +51,7 @@ class basic_sharded {
   Context& where() const { return *context_; }
   /// Extents of the whole tensor, the same on every rank.
   shape<Rank> const& extents() const { return global_; }
-  index extent(int dim) const { return global_[dim]; }
+  index_t extent(int dim) const { return global_[dim]; }
   /// The part of the whole tensor that this rank holds.
   box<Rank> part() const { return part_of(*context_, global_); }
   /// This rank's block.

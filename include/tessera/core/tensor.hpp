@@ -35,8 +35,8 @@ class tensor {
   T* data() { return view_.data; }
   T const* data() const { return view_.data; }
   shape<Rank> const& extents() const { return view_.extents; }
-  index extent(int dim) const { return view_.extents[dim]; }
-  index size() const { return view_.size(); }
+  index_t extent(int dim) const { return view_.extents[dim]; }
+  index_t size() const { return view_.size(); }
   template <class... At>
   T& operator()(At... at) {
     return view_(at...);
@@ -61,7 +61,7 @@ class tensor {
 
   /// A tensor of these extents inside this one's memory, from element `first` on.
   template <int To>
-  tensor<T, To, Memory, Order> part(index first, shape<To> to) const {
+  tensor<T, To, Memory, Order> part(index_t first, shape<To> to) const {
     return {owner_, view_.data + first, to};
   }
 

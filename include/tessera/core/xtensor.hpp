@@ -37,7 +37,7 @@ auto view(tensor<T, Rank, Memory, Order> const& t) {
 template <class T, int Rank, class Expression>
 tensor<T, Rank> to_tensor(Expression const& values) {
   shape<Rank> extents;
-  for (int d = 0; d < Rank; ++d) extents[d] = static_cast<index>(values.shape()[static_cast<std::size_t>(d)]);
+  for (int d = 0; d < Rank; ++d) extents[d] = static_cast<index_t>(values.shape()[static_cast<std::size_t>(d)]);
   tensor<T, Rank> out(extents);
   view(out) = values;
   return out;

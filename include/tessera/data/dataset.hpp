@@ -18,17 +18,17 @@ struct image_dataset {
   std::vector<std::uint8_t> pixels;
   /// One label an image, from 0 to `classes - 1`.
   std::vector<std::int64_t> labels;
-  index classes = 0;
+  index_t classes = 0;
 
   /// Number of images.
-  index size() const { return extents[0]; }
+  index_t size() const { return extents[0]; }
 };
 
 /// Reads grey images (N x H x W) and their labels (N) from two IDX files, gzipped or not.
 ///
 /// Throws `error` where a file is at fault, the counts disagree or a label is not below `classes`.
 inline image_dataset load_idx_images(std::filesystem::path const& images, std::filesystem::path const& labels,
-                                     index classes) {
+                                     index_t classes) {
   idx_file pixels = read_idx(images);
   const idx_file answers = read_idx(labels);
   const auto want_rank = [](idx_file const& file, std::filesystem::path const& path, std::size_t rank,

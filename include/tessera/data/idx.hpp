@@ -22,7 +22,7 @@ namespace tessera {
 
 /// The contents of an IDX file of unsigned bytes, last dimension fastest.
 struct idx_file {
-  std::vector<index> extents;
+  std::vector<index_t> extents;
   std::vector<std::uint8_t> bytes;
 };
 
@@ -99,15 +99,15 @@ inline idx_file read_idx(std::filesystem::path const& path) {
                 "give a file of images or labels");
 
   idx_file file;
-  index size = 1;
+  index_t size = 1;
   for (int d = 0; d < rank; ++d) {
     std::array<std::uint8_t, 4> word{};
     if (reader.read(word) < word.size())
       throw error(name + " is truncated inside its header", std::to_string(rank) + " extents of 4 bytes each",
                   "fetch the file again");
-    const index extent = index{word[0]} << 24 | index{word[1]} << 16 | index{word[2]} << 8 | index{word[3]};
+    const index_t extent = index_t{word[0]} << 24 | index_t{word[1]} << 16 | index_t{word[2]} << 8 | index_t{word[3]};
     file.extents.push_back(extent);
-    if (extent != 0 && size > std::numeric_limits<index>::max() / extent)
+    if (extent != 0 && size > std::numeric_limits<index_t>::max() / extent)
       throw error(name + " claims more elements than 63 bits can count", "extents whose product fits",
                   "the header is damaged: fetch the file again");
     size *= extent;

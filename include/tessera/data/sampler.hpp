@@ -30,7 +30,7 @@ struct sampler_options {
 class sampler {
  public:
   /// For `rows` rows in global batches of `batch`; starts at epoch 0.
-  sampler(index rows, index batch, sampler_options choice = {}) : batch_(batch), choice_(choice) {
+  sampler(index_t rows, index_t batch, sampler_options choice = {}) : batch_(batch), choice_(choice) {
     if (batch < 1)
       throw error("a batch of " + std::to_string(batch) + " rows", "at least one row", "give a positive batch size");
     if (rows < (choice.drop_last ? batch : 1))
@@ -43,8 +43,8 @@ class sampler {
   /// Deals the rows anew for an epoch; a resumed run continues at any epoch.
   ///
   /// The shuffle is that of R. Fisher and F. Yates in the form of R. Durstenfeld (1964).
-  void begin_epoch(index epoch) {
-    std::iota(order_.begin(), order_.end(), index{0});
+  void begin_epoch(index_t epoch) {
+    std::iota(order_.begin(), order_.end(), index_t{0});
     if (!choice_.shuffle) return;
     const philox random(choice_.seed, stream | static_cast<std::uint64_t>(epoch));
     for (std::size_t i = order_.size() - 1; i > 0; --i) {
@@ -54,17 +54,17 @@ class sampler {
   }
 
   /// Number of batches an epoch.
-  index batches() const {
-    const auto rows = static_cast<index>(order_.size());
+  index_t batches() const {
+    const auto rows = static_cast<index_t>(order_.size());
     return choice_.drop_last ? rows / batch_ : (rows + batch_ - 1) / batch_;
   }
 
   /// The rows of global batch `i` of the epoch, valid until the next `begin_epoch`.
-  std::span<index const> rows_of(index i) const {
+  std::span<index_t const> rows_of(index_t i) const {
     if (i < 0 || i >= batches())
       throw error("batch " + std::to_string(i), "one of the " + std::to_string(batches()) + " batches of the epoch",
                   "begin the next epoch");
-    const auto all = std::span<index const>(order_).subspan(static_cast<std::size_t>(i * batch_));
+    const auto all = std::span<index_t const>(order_).subspan(static_cast<std::size_t>(i * batch_));
     return all.first(std::min(all.size(), static_cast<std::size_t>(batch_)));
   }
 
@@ -72,9 +72,9 @@ class sampler {
   /// Keeps the stream of shuffles apart from the streams of parameters and dropout under the same seed.
   static constexpr std::uint64_t stream = std::uint64_t{0x73616D70} << 32;
 
-  index batch_;
+  index_t batch_;
   sampler_options choice_;
-  std::vector<index> order_;
+  std::vector<index_t> order_;
 };
 
 }  // namespace tessera

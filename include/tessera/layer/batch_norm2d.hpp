@@ -105,7 +105,7 @@ struct batch_norm2d {
     if constexpr (affine) {
       auto d_weight = std::get<0>(gradients).write();
       auto d_bias = std::get<1>(gradients).write();
-      const index channels = d_bias.size();
+      const index_t channels = d_bias.size();
       std::copy_n(sums.data(), channels, d_bias.data);
       std::copy_n(sums.data() + channels, channels, d_weight.data);
     }

@@ -8,7 +8,7 @@ namespace tessera {
 namespace detail {
 /// The padding, stride and dilation of a `window`.
 template <class Window>
-constexpr conv2d_geometry conv2d_geometry_of(index groups) {
+constexpr conv2d_geometry conv2d_geometry_of(index_t groups) {
   return {{Window::kernel[0], Window::kernel[1]},     {Window::stride[0], Window::stride[1]},
           {Window::padding[0], Window::padding[1]},   {Window::padding[0], Window::padding[1]},
           {Window::dilation[0], Window::dilation[1]}, groups};

@@ -70,7 +70,7 @@ struct exclude_padding {};
 namespace detail {
 
 /// Extents of a window's results, static like those of its input; `Channels` of them.
-template <auto Geometry, auto Extents, index Channels>
+template <auto Geometry, auto Extents, index_t Channels>
 constexpr shape<4> windowed_extents() {
   constexpr auto along = [](int d) {
     return Extents[2 + d] == dynamic ? dynamic : Geometry.output_extent(d, Extents[2 + d]);

@@ -13,7 +13,7 @@ namespace tessera {
 ///     struct weight : tessera::parameter<tessera::xavier_uniform, Out, In> {
 ///       static constexpr std::string_view name = "weight";
 ///     };
-template <initializer Init, index... Extents>
+template <initializer Init, index_t... Extents>
 struct parameter {
   static_assert(((Extents > 0) && ...), "tessera: a parameter has positive extents; correct the sizes of its layer");
   using init = Init;
@@ -22,7 +22,7 @@ struct parameter {
 };
 
 /// What a layer keeps between steps without a gradient (running statistics); stored and cut like a parameter.
-template <initializer Init, index... Extents>
+template <initializer Init, index_t... Extents>
 struct state : parameter<Init, Extents...> {
   static constexpr bool trainable = false;
 };
@@ -38,14 +38,14 @@ template <int Axes>
 struct parameter_info {
   std::string_view name{};
   int rank = 0;
-  index extents[max_rank] = {};
+  index_t extents[max_rank] = {};
   placements<Axes> layout{};
   placements<Axes> gradient{};
   bool trainable = true;
 
   /// Elements of the block of the device at `at`.
   template <device_mesh Mesh>
-  constexpr index local_size(decltype(Mesh::sizes) const& at) const {
+  constexpr index_t local_size(decltype(Mesh::sizes) const& at) const {
     shape<max_rank> whole;
     for (int d = 0; d < max_rank; ++d) whole[d] = d < rank ? extents[d] : 1;
     return local_box<Mesh>(layout, whole, at).size();

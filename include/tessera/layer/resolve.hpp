@@ -67,12 +67,12 @@ constexpr bool words_known(index_rules const& rules, named_cuts<Mesh::axes> cons
 }
 
 /// Whether cutting `letter` into `parts` is one of the cuts that the layer takes.
-constexpr bool divides(index_cut const& c, index parts) { return c.multiple == 0 || c.multiple % parts == 0; }
+constexpr bool divides(index_cut const& c, index_t parts) { return c.multiple == 0 || c.multiple % parts == 0; }
 
 template <class Mesh>
 constexpr bool words_divide(index_rules const& rules, named_cuts<Mesh::axes> const& named) {
   for (int i = 0; i < named.count; ++i) {
-    index parts = 1;
+    index_t parts = 1;
     for (int j = 0; j < named.count; ++j)
       if (named.list[j].word == named.list[i].word) parts *= Mesh::sizes[static_cast<std::size_t>(named.list[j].axis)];
     if (!divides(rules.cuts[rules.find(named.list[i].word)], parts)) return false;
@@ -96,7 +96,7 @@ constexpr resolved_layer<Mesh::axes> resolve(index_rules const& rules, placement
   }
   const std::string_view input = rules.operand(0);
   for (int d = 0; d < static_cast<int>(input.size()); ++d) {
-    index parts = 1;
+    index_t parts = 1;
     for (int a = 0; a < axes; ++a)
       if (r.letter[a] == input[static_cast<std::size_t>(d)]) parts *= Mesh::sizes[static_cast<std::size_t>(a)];
     for (int cut = 0; cut < incoming.cuts(d); ++cut) {

@@ -50,11 +50,11 @@ auto batch_norm_statistics(X const& x, double momentum, double epsilon, R& runni
   using memory = typename X::context_type::backend::memory;
   detail::require_extent(running_mean.extent(0), x.extent(1), "number of running means of batch_norm");
   detail::require_extent(running_variance.extent(0), x.extent(1), "number of running variances of batch_norm");
-  const index count = x.extent(0) * x.extent(2) * x.extent(3);
+  const index_t count = x.extent(0) * x.extent(2) * x.extent(3);
   if (count < 2)
     throw error("batch_norm in training has " + std::to_string(count) + " values a channel over the whole batch",
                 "at least 2, for a variance", "enlarge the batch or the image, or evaluate with running statistics");
-  const index channels = x.local().extent(1);
+  const index_t channels = x.local().extent(1);
   tensor<double, 2, memory> moments(shape<2>{{channels, 3}});
   auto& context = x.where();
   context.kernels().batch_norm_moments(as_matrix(x.read()), moments.view());
@@ -71,7 +71,7 @@ auto batch_norm_statistics(X const& x, double momentum, double epsilon, R& runni
 template <sharded_tensor R>
 auto batch_norm_running(double epsilon, R const& running_mean, R const& running_variance) {
   using memory = typename R::context_type::backend::memory;
-  const index channels = running_mean.local().extent(0);
+  const index_t channels = running_mean.local().extent(0);
   channel_statistics<memory> s{tensor<double, 1, memory>(shape<1>{{channels}}),
                                tensor<double, 1, memory>(shape<1>{{channels}}), 0};
   running_mean.where().kernels().batch_norm_from_running(running_mean.read(), running_variance.read(), epsilon,

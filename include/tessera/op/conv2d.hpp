@@ -8,26 +8,26 @@ namespace tessera {
 namespace detail {
 
 /// Index rules of convolutions: `spec` without groups, `grouped` with; groups are cut whole.
-constexpr index_rules conv2d_rules(std::string_view spec, std::string_view grouped, index groups, linearity partial) {
+constexpr index_rules conv2d_rules(std::string_view spec, std::string_view grouped, index_t groups, linearity partial) {
   if (groups == 1) return {spec, {{'n', "batch"}, {'o', "output", false}, {'c', "input", false}}, partial};
   return {grouped, {{'n', "batch"}, {'g', "channels", true, false, groups}}, partial};
 }
 
-template <index Groups>
+template <index_t Groups>
 struct conv2d_op {
   static constexpr index_rules rules = conv2d_rules("nchw,ocij->nors", "nghw,gcij->ngrs", Groups, linearity::each);
 };
-template <index Groups>
+template <index_t Groups>
 struct conv2d_input_gradient_op {
   static constexpr index_rules rules = conv2d_rules("nors,ocij->nchw", "ngrs,gcij->nghw", Groups, linearity::each);
 };
-template <index Groups>
+template <index_t Groups>
 struct conv2d_weight_gradient_op {
   static constexpr index_rules rules = conv2d_rules("nors,nchw->ocij", "ngrs,nghw->gcij", Groups, linearity::each);
 };
 
 /// Whether the axes that cut the channels cut whole groups.
-template <index Groups, sharded_tensor X>
+template <index_t Groups, sharded_tensor X>
 constexpr void check_groups() {
   static_assert(Groups == 1 || Groups % X::mesh::group_size(X::placements.shard_axes(1)) == 0,
                 "tessera: conv2d has a number of groups that its channels are not cut by; choose a number of parts "
@@ -35,12 +35,12 @@ constexpr void check_groups() {
 }
 
 /// The geometry as one rank's block sees it: of the groups it has its share.
-inline conv2d_geometry local_geometry(conv2d_geometry g, index local_outputs, index outputs) {
+inline conv2d_geometry local_geometry(conv2d_geometry g, index_t local_outputs, index_t outputs) {
   if (g.groups > 1 && outputs > 0) g.groups = g.groups * local_outputs / outputs;
   return g;
 }
 
-inline shape<4> convolved_extents(shape<4> const& x, index outputs, conv2d_geometry const& g) {
+inline shape<4> convolved_extents(shape<4> const& x, index_t outputs, conv2d_geometry const& g) {
   return {{x[0], outputs, g.output_extent(0, x[2]), g.output_extent(1, x[3])}};
 }
 
@@ -52,7 +52,7 @@ namespace op {
 ///
 /// Splits: batch of x, output channels of w, input channels of both (partial result); with `Groups` > 1 batch and
 /// whole groups. No collectives. `geometry.groups` equals `Groups`.
-template <index Groups = 1, sharded_tensor X, sharded_tensor W>
+template <index_t Groups = 1, sharded_tensor X, sharded_tensor W>
 auto conv2d(X const& x, W const& w, conv2d_geometry const& geometry) {
   detail::check_groups<Groups, X>();
   detail::require_extent(x.extent(1), w.extent(1) * Groups, "number of input channels of conv2d");
@@ -67,7 +67,7 @@ auto conv2d(X const& x, W const& w, conv2d_geometry const& geometry) {
 }
 
 /// Gradient of `conv2d` with respect to x, whose extents are `extents`. Partial along axes that cut output channels.
-template <index Groups = 1, sharded_tensor Dy, sharded_tensor W>
+template <index_t Groups = 1, sharded_tensor Dy, sharded_tensor W>
 auto conv2d_backward_input(Dy const& dy, W const& w, shape<4> const& extents, conv2d_geometry const& geometry) {
   detail::require_shape(dy.extents(), detail::convolved_extents(extents, w.extent(0), geometry),
                         "the gradient of conv2d");
@@ -78,7 +78,7 @@ auto conv2d_backward_input(Dy const& dy, W const& w, shape<4> const& extents, co
 }
 
 /// Gradient of `conv2d` with respect to w, written into `dw`. Partial along axes that cut the batch.
-template <index Groups = 1, sharded_tensor Dy, sharded_tensor X, sharded_tensor Dw>
+template <index_t Groups = 1, sharded_tensor Dy, sharded_tensor X, sharded_tensor Dw>
 void conv2d_backward_weight(Dy const& dy, X const& x, Dw& dw, conv2d_geometry const& geometry) {
   detail::check_target<result_of<detail::conv2d_weight_gradient_op<Groups>, 4, Dy, X>, Dw>();
   detail::require_shape(dy.extents(), detail::convolved_extents(x.extents(), dw.extent(0), geometry),

@@ -58,10 +58,10 @@ class cross_entropy {
   cross_entropy(Logits const& logits, std::span<std::int64_t const> labels, cross_entropy_options const& options = {})
       : cross_entropy(logits, options) {
     labels_.assign(labels.begin(), labels.end());
-    if (static_cast<index>(labels_.size()) != rows_)
+    if (static_cast<index_t>(labels_.size()) != rows_)
       throw error(std::to_string(labels_.size()) + " labels for the " + std::to_string(rows_) + " rows of this rank",
                   "one label a row", "cut the labels like the rows of the logits");
-    const index bad = kernels().first_bad_label(label_block(), part_.classes, part_.ignore_index);
+    const index_t bad = kernels().first_bad_label(label_block(), part_.classes, part_.ignore_index);
     sums_ = tensor<T, 2, memory>(shape<2>{{part_.sums(), rows_}});
     reduce_maxima();
     kernels().cross_entropy_sums(logits_.read(), label_block(), maxima_.read(), part_, sums_.view());
@@ -121,23 +121,25 @@ class cross_entropy {
       throw error("label smoothing of " + std::to_string(options.label_smoothing), "a share from 0 to 1",
                   "mend cross_entropy_options::label_smoothing");
     if (!options.class_weights.empty()) {
-      if (static_cast<index>(options.class_weights.size()) != part_.classes)
+      if (static_cast<index_t>(options.class_weights.size()) != part_.classes)
         throw error(std::to_string(options.class_weights.size()) + " class weights for " +
                         std::to_string(part_.classes) + " classes",
                     "one weight a class", "pass the weights of all classes on every rank");
       // One element more, so that a rank without classes still knows that there are weights.
       weights_ = tensor<T, 1, memory>(shape<1>{{classes.size + 1}}, T{0});
-      for (index c = 0; c < classes.size; ++c)
+      for (index_t c = 0; c < classes.size; ++c)
         weights_.data()[c] = static_cast<T>(options.class_weights[static_cast<std::size_t>(classes.begin + c)]);
       part_.class_weights = weights_.data();
     }
   }
 
   auto& kernels() const { return logits_.where().kernels(); }
-  block<std::int64_t const, 1> label_block() const { return {labels_.data(), {{static_cast<index>(labels_.size())}}}; }
+  block<std::int64_t const, 1> label_block() const {
+    return {labels_.data(), {{static_cast<index_t>(labels_.size())}}};
+  }
 
   /// Throws the same on all ranks: the first bad label of the whole batch.
-  [[noreturn]] void refuse_label(index bad) const {
+  [[noreturn]] void refuse_label(index_t bad) const {
     constexpr std::int64_t none = std::numeric_limits<std::int64_t>::min();
     const auto largest = [&](std::int64_t value) {
       if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(&value, 1, reduction::maximum);
@@ -165,7 +167,7 @@ class cross_entropy {
   }
   /// Sums over the batch; `bad` is this rank's first row with a label that is none, or -1. Ranks whose own labels are
   /// good learn of bad ones here, so that all throw and none waits for another.
-  void finish(cross_entropy_totals totals, index bad) {
+  void finish(cross_entropy_totals totals, index_t bad) {
     double all[3] = {totals.loss, totals.weight, bad < 0 ? 0.0 : 1.0};
     if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(all, 3, reduction::sum);
     if (all[2] > 0) refuse_label(bad);
@@ -194,7 +196,7 @@ class cross_entropy {
   std::vector<std::int64_t> labels_{};
   cross_entropy_part<T> part_{};
   loss_reduction reduce_;
-  index rows_;
+  index_t rows_;
   bool by_probability_ = false;
   double divisor_ = 0;
   double loss_ = 0;

@@ -97,7 +97,7 @@ auto log_backward(X const& x, Dy const& dy) {
   detail::require_equal_extents(x, dy, "log_backward");
   result_of<detail::elementwise_op<X::rank, 2, linearity::none>, X::rank, X, Dy> dx(x.where(), x.extents());
   auto out = dx.write();
-  for (index i = 0; i < out.size(); ++i) out.data[i] = dy.read().data[i] / x.read().data[i];
+  for (index_t i = 0; i < out.size(); ++i) out.data[i] = dy.read().data[i] / x.read().data[i];
   return dx;
 }
 

@@ -8,7 +8,7 @@ namespace detail {
 
 /// Index rules of merging dimensions `Start` to `End`; `whole` is the extent of the first of them where a cut of it
 /// must come out even, else 0.
-constexpr index_rules flatten_rules(int rank, int start, int end, index whole) {
+constexpr index_rules flatten_rules(int rank, int start, int end, index_t whole) {
   index_rules r("", {}, linearity::each);
   constexpr std::string_view letters = "nchwde";
   constexpr std::string_view words[] = {"batch", "channels", "height", "width", "dim4", "dim5"};
@@ -58,7 +58,7 @@ auto flatten(X const& x) {
                 "tessera: flatten merges dimensions from Start to End; name dimensions that the tensor has");
   constexpr int rank = X::rank - (end - Start);
   shape<rank> extents;
-  index inner = 1;
+  index_t inner = 1;
   for (int d = 0; d < X::rank; ++d) {
     if (d > Start && d <= end) {
       extents[Start] *= x.extent(d);

@@ -23,7 +23,7 @@ struct index_cut {
   std::string_view word{};  ///< the split word that names it: `batch` for `split_batch<...>`
   bool flows = true;        ///< whether an incoming cut of it passes through a layer without being asked for
   bool complete = false;    ///< whether the operator itself sums the gradients of operands that lack the letter
-  index multiple = 0;       ///< where not 0: only numbers of parts that divide it are possible (groups)
+  index_t multiple = 0;     ///< where not 0: only numbers of parts that divide it are possible (groups)
 };
 
 /// Position of a letter in a text, or -1.
@@ -216,7 +216,7 @@ constexpr bool extents_agree(shape<RankA> const& a, shape<RankB> const& b) {
 }
 
 /// Throws where an operand's extents are not those the operator needs.
-inline void require_extent(index found, index wanted, char const* what) {
+inline void require_extent(index_t found, index_t wanted, char const* what) {
   if (found != wanted)
     throw error(std::string(what) + " is " + std::to_string(found), std::to_string(wanted),
                 "check the extents of the operands");

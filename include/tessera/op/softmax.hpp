@@ -11,8 +11,8 @@ namespace detail {
 template <int Dim, class T, int Rank, storage_order Order>
 constexpr block<T, 3, Order> around(block<T, Rank, Order> b) {
   constexpr auto dims = stored_dims<Rank, Order>();
-  index outer = 1;
-  index inner = 1;
+  index_t outer = 1;
+  index_t inner = 1;
   bool after = false;
   for (const int d : dims) {
     if (d == Dim)

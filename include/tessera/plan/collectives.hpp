@@ -9,7 +9,7 @@ namespace tessera {
 namespace detail {
 
 /// A plan's calls with the members of its buckets, of sizes found by a first evaluation.
-template <class Plan, index ElementBytes>
+template <class Plan, index_t ElementBytes>
 struct listed_calls {
   using mesh = typename Plan::mesh_type;
 
@@ -84,10 +84,10 @@ struct collective_list {
   }
 
   /// Elements of call `i` on the device at `at` for a batch of `batch` rows.
-  constexpr index elements(int i, index batch, decltype(Mesh::sizes) const& at) const {
+  constexpr index_t elements(int i, index_t batch, decltype(Mesh::sizes) const& at) const {
     auto const& call = (*this)[i];
     if (call.when != phase::gradient) return call.template elements<Mesh>(batch, at);
-    index sum = 0;
+    index_t sum = 0;
     for (std::size_t p = 0; p < listed::trainable.size(); ++p) {
       if (listed::bucket_of[p] != i - listed::moving_count) continue;
       sum += listed::trainable[p].template local_size<Mesh>(at);
@@ -95,11 +95,11 @@ struct collective_list {
     return sum;
   }
   /// Bytes of call `i` on the device that holds most. Moments of batch norm travel in double.
-  constexpr index bytes(int i, index batch) const {
-    const index element = (*this)[i].kind == collective::all_reduce_moments ? 8 : static_cast<index>(sizeof(T));
-    index most = 0;
+  constexpr index_t bytes(int i, index_t batch) const {
+    const index_t element = (*this)[i].kind == collective::all_reduce_moments ? 8 : static_cast<index_t>(sizeof(T));
+    index_t most = 0;
     for (int rank = 0; rank < Mesh::devices; ++rank) {
-      const index here = elements(i, batch, Mesh::coordinates(rank));
+      const index_t here = elements(i, batch, Mesh::coordinates(rank));
       if (here > most) most = here;
     }
     return most * element;

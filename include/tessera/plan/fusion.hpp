@@ -12,24 +12,24 @@ namespace tessera::fuse {
 /// Buckets of gradients up to the given numbers: `at<8, 16>` makes 0 to 7, 8 to 15, and the rest.
 template <int... Cuts>
 struct at {
-  static constexpr bool cuts_before(int gradient, index, index) { return ((gradient == Cuts) || ...); }
+  static constexpr bool cuts_before(int gradient, index_t, index_t) { return ((gradient == Cuts) || ...); }
 };
 
 /// Buckets of at most this many bytes, or of one gradient that is larger.
-template <index Bytes>
+template <index_t Bytes>
 struct bytes {
   static_assert(Bytes > 0, "tessera: fuse::bytes needs a positive size; use fuse::each for no fusion");
-  static constexpr bool cuts_before(int, index held, index next) { return held + next > Bytes; }
+  static constexpr bool cuts_before(int, index_t held, index_t next) { return held + next > Bytes; }
 };
 
 /// One bucket for all.
 struct all {
-  static constexpr bool cuts_before(int, index, index) { return false; }
+  static constexpr bool cuts_before(int, index_t, index_t) { return false; }
 };
 
 /// A bucket for each gradient.
 struct each {
-  static constexpr bool cuts_before(int, index, index) { return true; }
+  static constexpr bool cuts_before(int, index_t, index_t) { return true; }
 };
 
 }  // namespace tessera::fuse
@@ -50,11 +50,11 @@ struct gradient_bucket {
 /// ranks by construction.
 template <device_mesh Mesh, class Policy>
 constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info<Mesh::axes>> const& trainable,
-                                                      index element_bytes) {
+                                                      index_t element_bytes) {
   std::vector<gradient_bucket> buckets;
   // The open bucket of each set of axes, and the bytes in it.
   std::vector<int> open(std::size_t{1} << Mesh::axes, -1);
-  std::vector<index> held(open.size(), 0);
+  std::vector<index_t> held(open.size(), 0);
   const int n = static_cast<int>(trainable.size());
   for (int gradient = 0; gradient < n; ++gradient) {
     const int position = n - 1 - gradient;
@@ -65,7 +65,7 @@ constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info
     for (int a = 0; a < Mesh::axes; ++a)
       if (p.gradient[a].is_partial() && Mesh::sizes[static_cast<std::size_t>(a)] > 1) axes |= 1u << a;
     if (axes == 0) continue;
-    const index size = p.template local_size<Mesh>({}) * element_bytes;
+    const index_t size = p.template local_size<Mesh>({}) * element_bytes;
     if (open[axes] < 0 || Policy::cuts_before(gradient, held[axes], size)) {
       open[axes] = static_cast<int>(buckets.size());
       held[axes] = 0;

@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// The extents of a model's input, as in `input<dynamic, 3, 224, 224>`; `dynamic` is for what only run time knows.
-template <index... Extents>
+template <index_t... Extents>
 struct input {
   static constexpr shape<static_cast<int>(sizeof...(Extents))> extents{{Extents...}};
 };
@@ -29,7 +29,7 @@ namespace detail {
 
 template <class P>
 struct is_input : std::false_type {};
-template <index... E>
+template <index_t... E>
 struct is_input<input<E...>> : std::true_type {};
 template <class P>
 struct is_data_parallel : std::false_type {};
@@ -79,7 +79,7 @@ struct model_parts_of {
   using model = Model;
   using given_input = option_or_t<is_input, no_input, Policies...>;
   using batch_layout = typename option_or_t<is_data_parallel, not_data_parallel, Policies...>::layout;
-  using fusion = option_or_t<is_fusion, fuse::bytes<(index{4} << 20)>, Policies...>;
+  using fusion = option_or_t<is_fusion, fuse::bytes<(index_t{4} << 20)>, Policies...>;
   static constexpr auto extents = [] {
     if constexpr (std::is_same_v<given_input, no_input>)
       return stated_extents<Model>();
@@ -119,7 +119,7 @@ struct plan {
       if (p.trainable) list.push_back(p);
     return list;
   }
-  static constexpr std::vector<gradient_bucket> buckets(index element_bytes) {
+  static constexpr std::vector<gradient_bucket> buckets(index_t element_bytes) {
     return fuse_gradients<Mesh, fusion>(trainable(), element_bytes);
   }
 };

@@ -23,16 +23,16 @@ struct collective_call {
   axis_set group{};
   reduction op{};
   int rank = 0;
-  index extents[max_rank] = {};
+  index_t extents[max_rank] = {};
   placements<Axes> from{};
   placements<Axes> to{};
-  index factor = 1;
+  index_t factor = 1;
 
   /// Elements of the payload on the device at `at`, counted as the recording communicator counts them.
   ///
   /// Throws (in a constant expression: does not compile) where another extent than the batch is `dynamic`.
   template <device_mesh Mesh>
-  constexpr index elements(index batch, decltype(Mesh::sizes) const& at) const {
+  constexpr index_t elements(index_t batch, decltype(Mesh::sizes) const& at) const {
     shape<max_rank> global;
     for (int d = 0; d < max_rank; ++d) {
       global[d] = d >= rank ? 1 : d == 0 && extents[d] == dynamic ? batch : extents[d];
@@ -45,11 +45,11 @@ struct collective_call {
     const auto wanted = local_box<Mesh>(to, global, at);
     if (kind == collective::all_gather) return factor * wanted.size();
     if (kind != collective::all_to_all) return factor * held.size();
-    const index own = intersect(held, wanted).size();
-    index sent = 0;
+    const index_t own = intersect(held, wanted).size();
+    index_t sent = 0;
     for (int r = 0; r < Mesh::group_size(group); ++r)
       sent += intersect(held, local_box<Mesh>(to, global, Mesh::group_member(group, at, r))).size();
-    const index received = wanted.size() - own;
+    const index_t received = wanted.size() - own;
     sent -= own;
     return factor * (sent > received ? sent : received);
   }
@@ -88,7 +88,7 @@ constexpr void append_route(call_list<Mesh::axes>& calls, phase when, shape<Rank
 /// nothing where the axes have one device.
 template <device_mesh Mesh, int Rank>
 constexpr void append_reduction(call_list<Mesh::axes>& calls, phase when, collective kind, axis_set axes, reduction op,
-                                shape<Rank> const& extents, placements<Mesh::axes> const& layout, index factor = 1) {
+                                shape<Rank> const& extents, placements<Mesh::axes> const& layout, index_t factor = 1) {
   if (Mesh::group_size(axes) == 1) return;
   collective_call<Mesh::axes> call{when, kind, Mesh::cutting(axes), op, Rank, {}, layout, layout, factor};
   for (int d = 0; d < Rank; ++d) call.extents[d] = extents[d];

@@ -10,8 +10,8 @@
 namespace tessera::detail {
 
 /// Starts of consecutive runs of the given lengths.
-inline std::vector<index> starts_of(std::vector<index> const& counts) {
-  std::vector<index> starts(counts.size() + 1, 0);
+inline std::vector<index_t> starts_of(std::vector<index_t> const& counts) {
+  std::vector<index_t> starts(counts.size() + 1, 0);
   for (std::size_t i = 0; i < counts.size(); ++i) starts[i + 1] = starts[i] + counts[i];
   return starts;
 }
@@ -23,8 +23,8 @@ constexpr box<Rank> relative(box<Rank> part, box<Rank> const& origin) {
   return part;
 }
 template <int Rank>
-constexpr std::array<index, static_cast<std::size_t>(Rank)> begins(box<Rank> const& part) {
-  std::array<index, static_cast<std::size_t>(Rank)> at{};
+constexpr std::array<index_t, static_cast<std::size_t>(Rank)> begins(box<Rank> const& part) {
+  std::array<index_t, static_cast<std::size_t>(Rank)> at{};
   for (int d = 0; d < Rank; ++d) at[static_cast<std::size_t>(d)] = part[d].begin;
   return at;
 }
@@ -55,14 +55,14 @@ constexpr box<Rank> exchanged_piece(step<Mesh::axes> const& s, shape<Rank> const
 /// Where the pieces of a block lie in its memory one after the other, in member order and without gaps: the place of
 /// the first, else nothing. Such pieces are sent and received where they are. `piece(r)` is in the block's own indices.
 template <storage_order Order, int Rank, class Piece>
-std::optional<index> packed_place(std::vector<index> const& counts, shape<Rank> const& whole, Piece piece) {
+std::optional<index_t> packed_place(std::vector<index_t> const& counts, shape<Rank> const& whole, Piece piece) {
   const auto strides = strides_of<Order>(whole);
-  std::optional<index> place;
-  index end = 0;
+  std::optional<index_t> place;
+  index_t end = 0;
   for (std::size_t r = 0; r < counts.size(); ++r) {
     if (counts[r] == 0) continue;
     const box<Rank> part = piece(r);
-    index offset = 0;
+    index_t offset = 0;
     for (int d = 0; d < Rank; ++d) offset += part[d].begin * strides[static_cast<std::size_t>(d)];
     if (!contiguous<Order>(part, whole) || (place && offset != end)) return std::nullopt;
     if (!place) place = offset;
@@ -102,8 +102,8 @@ auto execute_step(Context& context, step<Context::mesh::axes> const& s, shape<Ra
   using buffer = tensor<T, 1, typename Context::backend::memory, order>;
   local out(wanted.extents());
   auto& group = context.group(s.group);
-  std::vector<index> sent(n);
-  std::vector<index> received(n);
+  std::vector<index_t> sent(n);
+  std::vector<index_t> received(n);
 
   if (s.kind == step_kind::all_gather) {
     const auto part_of = [&](std::size_t r) { return relative(local_box<mesh>(s.from, global, member(r)), wanted); };

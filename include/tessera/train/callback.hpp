@@ -10,10 +10,10 @@ namespace tessera {
 
 /// Where training is, as callbacks see it after each step and at the end of each epoch.
 struct progress {
-  index epoch = 0;  ///< from 0
-  index epochs = 0;
-  index step = 0;        ///< steps done in this epoch
-  index steps = 0;       ///< steps an epoch has
+  index_t epoch = 0;  ///< from 0
+  index_t epochs = 0;
+  index_t step = 0;      ///< steps done in this epoch
+  index_t steps = 0;     ///< steps an epoch has
   double loss = 0;       ///< of the last step
   double mean_loss = 0;  ///< over the steps of this epoch
   double rate = 0;       ///< rows a second in this epoch, over all ranks
@@ -22,7 +22,7 @@ struct progress {
 
 /// Prints the loss every so many steps and its mean after each epoch, on rank 0 (MindSpore's LossMonitor).
 struct loss_monitor {
-  index every = 100;
+  index_t every = 100;
 
   void on_step(progress const& p) const {
     if (every > 0 && p.step % every == 0)

@@ -17,10 +17,10 @@ struct seed {
 /// A parameter (or state) of a network on this rank, without its type: for optimizers, checkpoints and tests.
 template <class T>
 struct parameter_view {
-  std::string name;            ///< its place in the model, as in `3.branch.0.weight`
-  block<T, 1> value;           ///< this rank's block in storage order
-  block<T, 1> gradient;        ///< empty for states
-  std::vector<index> extents;  ///< of the whole
+  std::string name;              ///< its place in the model, as in `3.branch.0.weight`
+  block<T, 1> value;             ///< this rank's block in storage order
+  block<T, 1> gradient;          ///< empty for states
+  std::vector<index_t> extents;  ///< of the whole
   bool trainable = true;
   bool cut = false;  ///< whether ranks hold different parts of it
 };
@@ -57,7 +57,7 @@ class network_memory {
     bucket_of_.assign(trainable.size(), -1);
     offsets_.assign(trainable.size(), 0);
     for (gradient_bucket const& planned : plan) {
-      index size = 0;
+      index_t size = 0;
       for (const int member : planned.members) {
         const auto m = static_cast<std::size_t>(member);
         bucket_of_[m] = static_cast<int>(buckets_.size());
@@ -121,12 +121,12 @@ class network_memory {
     const auto whole = strides_of<storage_order::row_major>(value.extents());
     const auto local = strides_of<Context::backend::order>(value.local().extents());
     const auto count = part.extents();
-    for (index i = 0; i < count.size(); ++i) {
-      index global = 0;
-      index at = 0;
-      index rest = i;
+    for (index_t i = 0; i < count.size(); ++i) {
+      index_t global = 0;
+      index_t at = 0;
+      index_t rest = i;
       for (int d = rank - 1; d >= 0; --d) {
-        const index along = rest % count[d];
+        const index_t along = rest % count[d];
         rest /= count[d];
         global += (part[d].begin + along) * whole[static_cast<std::size_t>(d)];
         at += along * local[static_cast<std::size_t>(d)];
@@ -136,8 +136,8 @@ class network_memory {
   }
 
   std::vector<bucket> buckets_{};
-  std::vector<int> bucket_of_{};  // by trainable parameter, -1 for none
-  std::vector<index> offsets_{};  // by trainable parameter, in its bucket
+  std::vector<int> bucket_of_{};    // by trainable parameter, -1 for none
+  std::vector<index_t> offsets_{};  // by trainable parameter, in its bucket
 };
 
 }  // namespace detail

@@ -21,7 +21,7 @@ struct momentum {
   template <class T, class Memory>
   struct state {
     std::vector<tensor<T, 1, Memory>> buffers{};
-    index steps = 0;
+    index_t steps = 0;
   };
 
   /// Moves all trainable parameters by their gradients.

@@ -16,7 +16,7 @@ namespace tessera {
 
 /// Number of passes over the data.
 struct epochs {
-  index count = 1;
+  index_t count = 1;
 };
 
 /// Options of a trainer, named as in MindSpore.
@@ -31,7 +31,7 @@ struct options {
 /// Images in global batches, each rank reading its own rows.
 struct image_batches {
   image_dataset const& data;
-  index batch = 256;
+  index_t batch = 256;
   float mean = 0;
   float deviation = 1;
   sampler_options sampling{};
@@ -40,7 +40,7 @@ struct image_batches {
 /// How a model did on a dataset.
 struct evaluation {
   double accuracy = 0;
-  index rows = 0;
+  index_t rows = 0;
 };
 
 /// Trains a network: forward, loss, backward with bucket reductions, update.
@@ -104,10 +104,10 @@ class trainer {
       order.begin_epoch(at.epoch);
       const auto start = clock::now();
       double sum = 0;
-      index rows = 0;
+      index_t rows = 0;
       for (at.step = 0; at.step < at.steps;) {
         const auto chosen = order.rows_of(at.step);
-        rows += static_cast<index>(chosen.size());
+        rows += static_cast<index_t>(chosen.size());
         at.loss = step(load(train, chosen), labels_);
         sum += at.loss;
         ++at.step;
@@ -126,7 +126,7 @@ class trainer {
   evaluation evaluate(image_batches const& test) {
     const sampler order(test.data.size(), test.batch, {.shuffle = false, .drop_last = false});
     std::int64_t correct = 0;
-    for (index b = 0; b < order.batches(); ++b) {
+    for (index_t b = 0; b < order.batches(); ++b) {
       const auto logits = model_.forward(load(test, order.rows_of(b)), false);
       // Whole rows of logits, still cut by batch.
       constexpr auto rows = [] {
@@ -137,7 +137,7 @@ class trainer {
       }();
       const auto whole = redistribute<layout_of<mesh, rows>>(logits);
       const auto values = whole.read();
-      for (index r = 0; r < values.extent(0); ++r) {
+      for (index_t r = 0; r < values.extent(0); ++r) {
         T const* row = values.data + r * values.extent(1);
         correct += std::max_element(row, row + values.extent(1)) - row == labels_[static_cast<std::size_t>(r)];
       }
@@ -153,9 +153,9 @@ class trainer {
  private:
   bool is_first() const { return mesh::group_rank(mesh::all, model_.where().coordinates()) == 0; }
 
-  input_type load(image_batches const& from, std::span<index const> rows) {
+  input_type load(image_batches const& from, std::span<index_t const> rows) {
     auto extents = from.data.extents;
-    extents[0] = static_cast<index>(rows.size());
+    extents[0] = static_cast<index_t>(rows.size());
     const interval mine = local_box<mesh>(input_type::placements, extents, model_.where().coordinates())[0];
     typename input_type::local_type local;
     load_batch(from.data, rows, mine, from.mean, from.deviation, local, labels_);
@@ -165,7 +165,7 @@ class trainer {
     const interval out = local_box<mesh>(output_type::placements, output_extents, model_.where().coordinates())[0];
     if (!(out == mine)) {
       labels_.clear();
-      for (index i = out.begin; i < out.end(); ++i)
+      for (index_t i = out.begin; i < out.end(); ++i)
         labels_.push_back(from.data.labels[static_cast<std::size_t>(rows[static_cast<std::size_t>(i)])]);
     }
     return input_type(model_.where(), extents, std::move(local));

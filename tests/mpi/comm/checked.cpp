@@ -6,7 +6,7 @@
 
 namespace {
 
-using tessera::index;
+using tessera::index_t;
 using tessera::reduction;
 using comm_type = tessera::checked<tessera::mpi_comm>;
 
@@ -28,7 +28,7 @@ TEST_CASE("calls that agree go through") {
   comm_type comm{tessera::mpi_comm{}};
   const auto ranks = static_cast<std::size_t>(comm.size());
   const auto rank = static_cast<std::size_t>(comm.rank());
-  const std::vector<index> one_each(ranks, 1);
+  const std::vector<index_t> one_each(ranks, 1);
   const int own = comm.rank();
   std::vector<int> all(ranks);
   comm.all_gather(&own, all.data(), one_each);
@@ -100,14 +100,14 @@ TEST_CASE("calls that differ throw on all ranks and show both") {
                     "1, start_all_reduce of 3 x float by maximum" + rest);
   }
   SUBCASE("parts of the same total") {
-    std::vector<index> counts(ranks, 0);
+    std::vector<index_t> counts(ranks, 0);
     counts[odd ? 0 : 1] = 2;
     const std::string text = error_of([&] { comm.all_gather(values.data(), values.data(), counts); });
     CHECK(text.find("all_gather of 2 x float in parts 0, 2") != std::string::npos);
     CHECK(text.find("all_gather of 2 x float in parts 2, 0") != std::string::npos);
   }
   SUBCASE("sent and received counts") {
-    std::vector<index> send_counts(ranks, 1), receive_counts(ranks, 1);
+    std::vector<index_t> send_counts(ranks, 1), receive_counts(ranks, 1);
     std::vector<float> received(8);
     if (odd) receive_counts[0] = 2;
     CHECK(error_of([&] { comm.all_to_all(values.data(), send_counts, received.data(), receive_counts); }) ==
@@ -122,7 +122,7 @@ TEST_CASE("calls that differ throw on all ranks and show both") {
 }
 
 TEST_CASE("long lists of counts are told apart") {
-  std::vector<index> counts(20, 1);
+  std::vector<index_t> counts(20, 1);
   const std::string text = tessera::detail::counts_text(counts);
   CHECK(text.find("1, 1, 1, 1, 1, 1, 1, 1, ... (20 counts, hash ") == 0);
   std::swap(counts[18] = 2, counts[19]);

@@ -8,7 +8,7 @@
 namespace {
 
 using tessera::axis_set;
-using tessera::index;
+using tessera::index_t;
 using tessera::mesh;
 using tessera::mpi_comm;
 
@@ -31,7 +31,7 @@ void check_groups() {
     REQUIRE(group.size() == Mesh::group_size(set));
     CHECK(group.rank() == Mesh::group_rank(set, groups.coordinates()));
     std::vector<int> members(static_cast<std::size_t>(group.size()));
-    const std::vector<index> one_each(members.size(), 1);
+    const std::vector<index_t> one_each(members.size(), 1);
     const int own = world.rank();
     group.all_gather(&own, members.data(), one_each);
     for (int r = 0; r < group.size(); ++r)

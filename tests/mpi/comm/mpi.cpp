@@ -13,7 +13,7 @@
 
 namespace {
 
-using tessera::index;
+using tessera::index_t;
 using tessera::mpi_comm;
 using tessera::mpi_options;
 using tessera::reduction;
@@ -22,23 +22,23 @@ static_assert(tessera::communicator<mpi_comm>);
 static_assert(!std::copyable<mpi_comm> && !std::copyable<tessera::mpi_request>);
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
-std::size_t at(index i) { return static_cast<std::size_t>(i); }
+std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
 
 /// The value of element `i` on rank `rank`: small, exact in every element type.
 template <class T>
-T value_of(int rank, index i) {
+T value_of(int rank, index_t i) {
   return static_cast<T>((3 * rank + 2 * i) % 11);
 }
 
 template <class T>
-std::vector<T> values_of(int rank, index count) {
+std::vector<T> values_of(int rank, index_t count) {
   std::vector<T> values(at(count));
-  for (index i = 0; i < count; ++i) values[at(i)] = value_of<T>(rank, i);
+  for (index_t i = 0; i < count; ++i) values[at(i)] = value_of<T>(rank, i);
   return values;
 }
 
 template <class T>
-T reduced(int ranks, index i, reduction op) {
+T reduced(int ranks, index_t i, reduction op) {
   T all = value_of<T>(0, i);
   for (int r = 1; r < ranks; ++r) {
     const T v = value_of<T>(r, i);
@@ -48,9 +48,9 @@ T reduced(int ranks, index i, reduction op) {
 }
 
 /// Uneven counts with a zero: rank r of 4 has 5, 0, 7, 3.
-std::vector<index> uneven(int ranks) {
-  const index some[] = {5, 0, 7, 3};
-  std::vector<index> counts;
+std::vector<index_t> uneven(int ranks) {
+  const index_t some[] = {5, 0, 7, 3};
+  std::vector<index_t> counts;
   for (int r = 0; r < ranks; ++r) counts.push_back(some[r % 4]);
   return counts;
 }
@@ -64,9 +64,9 @@ TEST_CASE_TEMPLATE("all_reduce", T, float, double, std::int32_t, std::int64_t, s
   for (mpi_options const& options : all_options()) {
     mpi_comm comm(MPI_COMM_WORLD, options);
     for (const reduction op : {reduction::sum, reduction::maximum})
-      for (const index count : {0, 1, 4, 13}) {
+      for (const index_t count : {0, 1, 4, 13}) {
         std::vector<T> expected;
-        for (index i = 0; i < count; ++i) expected.push_back(reduced<T>(comm.size(), i, op));
+        for (index_t i = 0; i < count; ++i) expected.push_back(reduced<T>(comm.size(), i, op));
         auto values = values_of<T>(comm.rank(), count);
         comm.all_reduce(values.data(), count, op);
         CHECK(values == expected);
@@ -93,7 +93,7 @@ TEST_CASE_TEMPLATE("the maximum is NaN whichever rank holds it", T, float, doubl
     comm.start_all_reduce(&value, 1, reduction::maximum).wait();
     CHECK(std::isnan(value));
 
-    const std::vector<index> one_each(at(comm.size()), 1);
+    const std::vector<index_t> one_each(at(comm.size()), 1);
     const std::vector<T> send(at(comm.size()), comm.rank() == holder ? nan : T(1));
     T part = 0;
     comm.reduce_scatter(send.data(), &part, one_each, reduction::maximum);
@@ -134,7 +134,7 @@ TEST_CASE_TEMPLATE("all_reduce_moments gives the moments of all ranks' values, e
       CHECK(std::abs(triples[3 * c + 2] - whole.m2) <= (single ? 0.1 : 1e-9) * whole.m2);
     }
     auto first = triples;
-    comm.broadcast(first.data(), static_cast<index>(first.size()), 0);
+    comm.broadcast(first.data(), static_cast<index_t>(first.size()), 0);
     CHECK(std::memcmp(first.data(), triples.data(), first.size() * sizeof(T)) == 0);
     comm.all_reduce_moments(static_cast<T*>(nullptr), 0);
   }
@@ -145,10 +145,10 @@ TEST_CASE_TEMPLATE("all_gather", T, float, double, std::int32_t, std::int64_t, s
     mpi_comm comm(MPI_COMM_WORLD, options);
     const auto counts = uneven(comm.size());
     std::vector<T> expected;
-    index own = 0;
+    index_t own = 0;
     for (int r = 0; r < comm.size(); ++r) {
-      if (r == comm.rank()) own = static_cast<index>(expected.size());
-      for (index i = 0; i < counts[at(r)]; ++i) expected.push_back(value_of<T>(r, i));
+      if (r == comm.rank()) own = static_cast<index_t>(expected.size());
+      for (index_t i = 0; i < counts[at(r)]; ++i) expected.push_back(value_of<T>(r, i));
     }
     const auto send = values_of<T>(comm.rank(), counts[at(comm.rank())]);
     std::vector<T> receive(expected.size());
@@ -168,10 +168,10 @@ TEST_CASE_TEMPLATE("reduce_scatter", T, float, double, std::int32_t, std::int64_
     const auto counts = uneven(comm.size());
     const auto begins = tessera::detail::begins_of(counts);
     const auto send = values_of<T>(comm.rank(), tessera::detail::total_of(counts));
-    const index own = counts[at(comm.rank())];
+    const index_t own = counts[at(comm.rank())];
     for (const reduction op : {reduction::sum, reduction::maximum}) {
       std::vector<T> expected;
-      for (index i = 0; i < own; ++i) expected.push_back(reduced<T>(comm.size(), begins[at(comm.rank())] + i, op));
+      for (index_t i = 0; i < own; ++i) expected.push_back(reduced<T>(comm.size(), begins[at(comm.rank())] + i, op));
       std::vector<T> receive(at(own));
       comm.reduce_scatter(send.data(), receive.data(), counts, op);
       CHECK(receive == expected);
@@ -183,14 +183,14 @@ TEST_CASE_TEMPLATE("all_to_all", T, float, double, std::int32_t, std::int64_t, s
   for (mpi_options const& options : all_options()) {
     mpi_comm comm(MPI_COMM_WORLD, options);
     // Rank s sends (s + 2 r) % 4 elements to rank r: every rank has zeros, and no two rows agree.
-    const auto count = [](int from, int to) { return static_cast<index>((from + 2 * to) % 4); };
-    std::vector<index> send_counts, receive_counts;
+    const auto count = [](int from, int to) { return static_cast<index_t>((from + 2 * to) % 4); };
+    std::vector<index_t> send_counts, receive_counts;
     std::vector<T> send, expected;
     for (int r = 0; r < comm.size(); ++r) {
       send_counts.push_back(count(comm.rank(), r));
       receive_counts.push_back(count(r, comm.rank()));
-      for (index i = 0; i < count(comm.rank(), r); ++i) send.push_back(value_of<T>(comm.rank(), 5 * r + i));
-      for (index i = 0; i < count(r, comm.rank()); ++i) expected.push_back(value_of<T>(r, 5 * comm.rank() + i));
+      for (index_t i = 0; i < count(comm.rank(), r); ++i) send.push_back(value_of<T>(comm.rank(), 5 * r + i));
+      for (index_t i = 0; i < count(r, comm.rank()); ++i) expected.push_back(value_of<T>(r, 5 * comm.rank() + i));
     }
     std::vector<T> receive(expected.size());
     comm.all_to_all(send.data(), send_counts, receive.data(), receive_counts);
@@ -213,7 +213,7 @@ TEST_CASE("null buffers of no elements, on some ranks or all") {
   for (mpi_options const& options : all_options()) {
     mpi_comm comm(MPI_COMM_WORLD, options);
     float* none = nullptr;
-    const std::vector<index> zeros(at(comm.size()), 0);
+    const std::vector<index_t> zeros(at(comm.size()), 0);
     comm.all_reduce(none, 0, reduction::sum);
     comm.start_all_reduce(none, 0, reduction::sum).wait();
     comm.broadcast(none, 0, 0);
@@ -223,7 +223,7 @@ TEST_CASE("null buffers of no elements, on some ranks or all") {
     comm.start_send<float>(none, 0, comm.rank(), 0).wait();
 
     // Only the last rank has anything.
-    std::vector<index> counts = zeros;
+    std::vector<index_t> counts = zeros;
     counts.back() = 6;
     const bool last = comm.rank() == comm.size() - 1;
     const auto values = values_of<float>(0, 6);
@@ -238,7 +238,7 @@ TEST_CASE("null buffers of no elements, on some ranks or all") {
       for (std::size_t i = 0; i < 6; ++i) CHECK(receive[i] == size * values[i]);
     }
     // The last rank sends to rank 0 and nobody else sends.
-    std::vector<index> send_counts = zeros, receive_counts = zeros;
+    std::vector<index_t> send_counts = zeros, receive_counts = zeros;
     if (last) send_counts[0] = 6;
     if (comm.rank() == 0) receive_counts.back() = 6;
     std::vector<float> arrived(6);
@@ -277,7 +277,7 @@ TEST_CASE("an all_to_all does not take other messages under way") {
   const int sent = comm.rank();
   int message = -1;
   auto send = comm.start_send(&sent, 1, next, 32766);
-  const std::vector<index> one_each(at(comm.size()), 1);
+  const std::vector<index_t> one_each(at(comm.size()), 1);
   std::vector<int> mine(at(comm.size())), theirs(at(comm.size()), -1);
   for (int r = 0; r < comm.size(); ++r) mine[at(r)] = 100 * comm.rank() + r;
   comm.all_to_all(mine.data(), one_each, theirs.data(), one_each);
@@ -358,12 +358,12 @@ TEST_CASE("bad arguments are refused on the rank that gives them") {
   CHECK_THROWS_AS(comm.broadcast(&value, 1, comm.size()), tessera::error);
   CHECK_THROWS_AS((void)comm.start_send(&value, 1, comm.size(), 0), tessera::error);
   CHECK_THROWS_AS((void)comm.start_receive(&value, 1, 0, 32767), tessera::error);
-  const std::vector<index> too_many(at(comm.size()) + 1, 0);
+  const std::vector<index_t> too_many(at(comm.size()) + 1, 0);
   CHECK_THROWS_AS(comm.all_gather(&value, &value, too_many), tessera::error);
   CHECK_THROWS_AS(comm.split(-1, 0), tessera::error);
   CHECK_THROWS_AS(comm.piece_bytes(0), tessera::error);
-  CHECK(comm.piece_bytes() == index{1} << 20);
-  CHECK_THROWS_AS(mpi_comm(MPI_COMM_WORLD, {.chunk_limit = index{1} << 31}), tessera::error);
+  CHECK(comm.piece_bytes() == index_t{1} << 20);
+  CHECK_THROWS_AS(mpi_comm(MPI_COMM_WORLD, {.chunk_limit = index_t{1} << 31}), tessera::error);
 }
 
 TEST_CASE("a failure inside MPI becomes an error that names the call") {

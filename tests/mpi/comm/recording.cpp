@@ -6,24 +6,24 @@
 namespace {
 
 using tessera::collective;
-using tessera::index;
+using tessera::index_t;
 using tessera::recorded_call;
 using tessera::reduction;
 
 TEST_CASE("the log holds this rank's payload") {
   tessera::recording comm{tessera::mpi_comm{}};
   const auto ranks = static_cast<std::size_t>(comm.size());
-  const index size = comm.size();
-  const index rank = comm.rank();
+  const index_t size = comm.size();
+  const index_t rank = comm.rank();
   // Rank r gathers r + 1 elements, sends 2 to each rank, and rank 0 alone receives more than it sends.
-  std::vector<index> counts;
-  for (index r = 0; r < size; ++r) counts.push_back(r + 1);
-  const index total = size * (size + 1) / 2;
+  std::vector<index_t> counts;
+  for (index_t r = 0; r < size; ++r) counts.push_back(r + 1);
+  const index_t total = size * (size + 1) / 2;
   std::vector<float> few(ranks), many(static_cast<std::size_t>(total));
   comm.all_gather(few.data(), many.data(), counts);
   comm.reduce_scatter(many.data(), few.data(), counts, reduction::maximum);
 
-  std::vector<index> send_counts(ranks, 0), receive_counts(ranks, 0);
+  std::vector<index_t> send_counts(ranks, 0), receive_counts(ranks, 0);
   send_counts[0] = rank + 1;
   if (rank == 0) receive_counts = counts;
   comm.all_to_all(few.data(), send_counts, many.data(), receive_counts);

@@ -5,7 +5,7 @@
 namespace {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 struct batch_norm_case {
   template <class T, class Cuts, class Team>
@@ -37,12 +37,13 @@ struct batch_norm_case {
 
     const auto dy = golden::put_gradient<std::remove_const_t<decltype(x)>>(team, t["grad_out"]);
     const auto sums = op::batch_norm_backward_sums(x, dy, s);
-    golden::expect(t, "grad_x", training ? op::batch_norm_backward_input(x, dy, s, scale, sums)
-                                         : op::batch_norm_backward_evaluation(dy, s, scale));
+    golden::expect(t, "grad_x",
+                   training ? op::batch_norm_backward_input(x, dy, s, scale, sums)
+                            : op::batch_norm_backward_evaluation(dy, s, scale));
     if (!given.is("affine")) return;
     auto d_weight = vector_or("weight", 0);
     auto d_bias = vector_or("bias", 0);
-    const index local = d_bias.local().size();
+    const index_t local = d_bias.local().size();
     std::copy_n(sums.data(), local, d_bias.write().data);
     std::copy_n(sums.data() + local, local, d_weight.write().data);
     golden::expect(t, "grad_weight", d_weight);

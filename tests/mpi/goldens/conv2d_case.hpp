@@ -7,10 +7,10 @@
 /// The geometry that a case of a convolution or pooling describes.
 template <class Geometry>
 Geometry geometry_of(golden::attributes const& given) {
-  const auto two = [&](char const* name, tessera::index otherwise) {
+  const auto two = [&](char const* name, tessera::index_t otherwise) {
     if (!given.has(name)) return tessera::pair2d{otherwise, otherwise};
     auto const& values = given.list(name);
-    return tessera::pair2d{static_cast<tessera::index>(values.front()), static_cast<tessera::index>(values.back())};
+    return tessera::pair2d{static_cast<tessera::index_t>(values.front()), static_cast<tessera::index_t>(values.back())};
   };
   Geometry g;
   g.kernel = two("kernel", 1);
@@ -21,7 +21,7 @@ Geometry geometry_of(golden::attributes const& given) {
 }
 
 /// Convolutions with `Groups` groups. Without groups the letters are n, o and i, with groups n and g.
-template <tessera::index Groups>
+template <tessera::index_t Groups>
 struct conv2d_case {
   template <class Cuts>
   static constexpr bool takes() {
@@ -59,4 +59,4 @@ struct conv2d_case {
 };
 
 /// The cases of `op::conv2d` with groups; false where the number of groups has no run of its own.
-bool run_conv2d_with_groups(golden::teams& all, golden::test_case const& c, tessera::index groups);
+bool run_conv2d_with_groups(golden::teams& all, golden::test_case const& c, tessera::index_t groups);

@@ -1,6 +1,6 @@
 #include "conv2d_case.hpp"
 
-bool run_conv2d_with_groups(golden::teams& all, golden::test_case const& c, tessera::index groups) {
+bool run_conv2d_with_groups(golden::teams& all, golden::test_case const& c, tessera::index_t groups) {
   switch (groups) {
     case 2: return golden::run_cuts<conv2d_case<2>, 'n', 'g'>(all, c);
     case 3: return golden::run_cuts<conv2d_case<3>, 'n', 'g'>(all, c);

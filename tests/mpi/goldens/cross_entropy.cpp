@@ -9,9 +9,7 @@ using namespace tessera;
 cross_entropy_options options_of(golden::test_case const& c) {
   cross_entropy_options o;
   const std::string reduce = c.given.text("reduction", "mean");
-  o.reduce = reduce == "none"  ? loss_reduction::none
-             : reduce == "sum" ? loss_reduction::sum
-                               : loss_reduction::mean;
+  o.reduce = reduce == "none" ? loss_reduction::none : reduce == "sum" ? loss_reduction::sum : loss_reduction::mean;
   o.ignore_index = static_cast<std::int64_t>(c.given.number("ignore_index", -100));
   o.label_smoothing = c.given.number("label_smoothing", 0);
   if (c.has("class_weight")) o.class_weights = c["class_weight"].values;

@@ -5,7 +5,7 @@
 namespace {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 /// Merges dimensions `Start` to `End` of a tensor whose dimensions have the letters `Dims`.
 template <int Start, int End, char... Dims>
@@ -15,7 +15,7 @@ struct flatten_case {
   template <class T, class Cuts, class Team>
   static void run(Team& team, golden::trial& t) {
     const auto x = golden::put<T, rank, typename Cuts::template of<Dims...>>(team, t["x"]);
-    index merged = 1;
+    index_t merged = 1;
     for (int d = Start + 1; d <= End; ++d) merged *= x.extent(d);
     constexpr char dims[] = {Dims...};
     if (merged != 1 && x.extent(Start) % Cuts::parts(dims[Start]) != 0) {

@@ -5,13 +5,13 @@
 namespace {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 /// Draws the values of a weight in C order and compares their bound and moments.
 template <initializer Init, int Rank>
 void check_moments(golden::test_case const& c) {
   golden::array as_array;
-  for (const double e : c.given.list("shape")) as_array.extents.push_back(static_cast<index>(e));
+  for (const double e : c.given.list("shape")) as_array.extents.push_back(static_cast<index_t>(e));
   const auto extents = golden::extents_of<Rank>(as_array);
   const fans f = fans_of(extents);
   auto const& wanted = c.expected;
@@ -23,7 +23,7 @@ void check_moments(golden::test_case const& c) {
   double sum = 0;
   double squares = 0;
   double most = 0;
-  for (index i = 0; i < extents.size(); ++i) {
+  for (index_t i = 0; i < extents.size(); ++i) {
     const double v = Init::value(draw, i, f);
     sum += v;
     squares += v * v;

@@ -7,7 +7,7 @@
 namespace {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 /// relu(x + bn(conv(relu(bn(conv(x)))))), written in operators because the channels of a layer are static.
 ///
@@ -71,7 +71,7 @@ struct residual_block_case {
       const auto sums = op::batch_norm_backward_sums(convolved, dy, statistics);
       auto d_beta = gamma;
       auto d_gamma = gamma;
-      const index channels = gamma.local().size();
+      const index_t channels = gamma.local().size();
       d_beta.local() = tensor<T, 1>(shape<1>{{channels}});
       d_gamma.local() = tensor<T, 1>(shape<1>{{channels}});
       std::copy_n(sums.data(), channels, d_beta.write().data);

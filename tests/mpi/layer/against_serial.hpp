@@ -11,7 +11,7 @@
 namespace against_serial {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 template <int Size>
 struct first : axis<Size> {};

@@ -13,7 +13,7 @@
 namespace {
 
 using namespace against_serial;
-using against_serial::index;
+using against_serial::index_t;
 
 /// A product over a cut dimension that leaves the typed world with its partial result and comes back.
 template <class Axis>
@@ -60,7 +60,7 @@ TEST_CASE("C16: a layer that takes the block of a partial sum and wraps it again
 
 /// 100, 200, 300.
 struct hundreds {
-  static double value(philox const&, index i, fans) { return 100.0 * static_cast<double>(i + 1); }
+  static double value(philox const&, index_t i, fans) { return 100.0 * static_cast<double>(i + 1); }
 };
 template <class A, class B>
 using biased = parallel<linear<6, 3, split_input<B>, weight_init<zeros>, bias_init<hundreds>>, data_parallel<A>>;
@@ -100,14 +100,14 @@ void check_buckets() {
 
   // The order is that of the type, on every rank.
   constexpr auto planned = collectives<model, world>;
-  std::vector<index> sizes;
+  std::vector<index_t> sizes;
   for (int i = 0; i < planned.size(); ++i)
     if (planned[i].when == phase::gradient) sizes.push_back(planned.elements(i, 5, recorded.coordinates()));
-  std::vector<index> made;
+  std::vector<index_t> made;
   for (auto const& call : recorded.group(0).calls())
     if (call.group == 1 && call.kind == collective::all_reduce && call.element_bytes == sizeof(float))
       made.push_back(call.elements);
-  std::vector<index> wanted;
+  std::vector<index_t> wanted;
   for (int step = 0; step < 3; ++step) wanted.insert(wanted.end(), sizes.begin(), sizes.end());
   CHECK(made == wanted);
   if (A > 1) CHECK(sizes.size() >= 3);
@@ -125,7 +125,7 @@ TEST_CASE("C50: ranks that disagree in a layer are told apart, and none waits fo
     using world = mesh<first<1>, second<Size>>;
     team<world, checked<mpi_comm>> watched{checked{mpi_comm{}}};
     auto net = watched.template make<linear<8, 3, split_input<second<Size>>>>();
-    const index rows = watched.rank() == 1 ? 4 : 5;
+    const index_t rows = watched.rank() == 1 ? 4 : 5;
     const auto x = distribute<replicated>(watched, worlds::values<float>(shape<2>{{rows, 8}}, 1));
     CHECK_THROWS_WITH_AS(
         net.forward(x),

@@ -10,7 +10,7 @@
 namespace {
 
 using namespace against_serial;
-using against_serial::index;
+using against_serial::index_t;
 
 template <class A, class B>
 using normalised = parallel<chain<conv2d<3, 4, window<1>, no_bias>, layout<shard<0, A>, shard<2, B>>, batch_norm2d<4>>,
@@ -24,7 +24,7 @@ void check_equal_on_ranks(Team& team, shape<Rank> const& extents) {
   for (auto& entry : pass<Model, float>(team, extents).parameters) {
     CAPTURE(entry.first);
     auto of_first = entry.second;
-    team.group(Team::mesh::all).broadcast(of_first.data(), static_cast<index>(of_first.size()), 0);
+    team.group(Team::mesh::all).broadcast(of_first.data(), static_cast<index_t>(of_first.size()), 0);
     CHECK(entry.second == of_first);
   }
 }
@@ -94,12 +94,12 @@ void check_variances() {
   const auto x = worlds::values<double>(shape<4>{{4, 2, 1, 1}}, 1);
   auto net = team.template make<parallel<batch_norm2d<2>, data_parallel<first<Size>>>, double>();
   const auto y = gather(net.forward(distribute<row<first<Size>>>(team, x)));
-  for (index c = 0; c < 2; ++c) {
+  for (index_t c = 0; c < 2; ++c) {
     double mean = 0;
-    for (index n = 0; n < 4; ++n) mean += x(n, c, 0, 0) / 4;
+    for (index_t n = 0; n < 4; ++n) mean += x(n, c, 0, 0) / 4;
     double squares = 0;
-    for (index n = 0; n < 4; ++n) squares += (x(n, c, 0, 0) - mean) * (x(n, c, 0, 0) - mean);
-    for (index n = 0; n < 4; ++n)
+    for (index_t n = 0; n < 4; ++n) squares += (x(n, c, 0, 0) - mean) * (x(n, c, 0, 0) - mean);
+    for (index_t n = 0; n < 4; ++n)
       CHECK(y(n, c, 0, 0) == doctest::Approx((x(n, c, 0, 0) - mean) / std::sqrt(squares / 4 + 1e-5)).epsilon(1e-12));
     net.for_each_parameter([&](std::string const& name, auto const& value) {
       const double found = static_cast<double>(value.read().data[c]);

@@ -9,13 +9,13 @@
 namespace {
 
 using namespace on_ranks;
-using on_ranks::index;
+using on_ranks::index_t;
 
 /// A value that is partial over all ranks: rank r holds (r + 1) times the values.
 template <int Size, class Team, class Whole>
 auto partial_of(Team& team, Whole const& values) {
   sharded<float, 2, partial<all<Size>>, Team> x(team, values.extents());
-  for (index i = 0; i < values.size(); ++i)
+  for (index_t i = 0; i < values.size(); ++i)
     x.local().data()[i] = static_cast<float>(team.rank() + 1) * values.data()[i];
   return x;
 }
@@ -35,20 +35,20 @@ TEST_CASE("C02: the global extent is no multiple of the local one") {
   run([]<int Size>(auto& team) {
     const auto x = distribute<row<all<Size>>>(team, worlds::values<float>(shape<2>{{10, 1}}, 1));
     CHECK(x.extent(0) == 10);
-    const index rows = x.local().extent(0);
-    std::vector<index> of_each(Size);
-    team.group(1).all_gather(&rows, of_each.data(), std::vector<index>(Size, 1));
-    index sum = 0;
-    for (const index r : of_each) sum += r;
+    const index_t rows = x.local().extent(0);
+    std::vector<index_t> of_each(Size);
+    team.group(1).all_gather(&rows, of_each.data(), std::vector<index_t>(Size, 1));
+    index_t sum = 0;
+    for (const index_t r : of_each) sum += r;
     CHECK(sum == 10);
-    if constexpr (Size == 4) CHECK(of_each == std::vector<index>{3, 3, 2, 2});
+    if constexpr (Size == 4) CHECK(of_each == std::vector<index_t>{3, 3, 2, 2});
   });
 }
 
 TEST_CASE("C04: the mean over uneven blocks is that of all elements") {
   run([]<int Size>(auto& team) {
     tensor<float, 1> whole(shape<1>{{5}});
-    for (index i = 0; i < 5; ++i) whole(i) = static_cast<float>(i + 1);
+    for (index_t i = 0; i < 5; ++i) whole(i) = static_cast<float>(i + 1);
     const auto mean = op::mean(distribute<row<all<Size>>>(team, whole)) | to<replicated>;
     CHECK(*mean.read().data == doctest::Approx(3.0).epsilon(1e-6));
   });
@@ -57,7 +57,7 @@ TEST_CASE("C04: the mean over uneven blocks is that of all elements") {
 TEST_CASE("C05: blocks that are not the library's are refused, with rank and extents") {
   run([]<int Size>(auto& team) {
     using matrix = sharded<float, 2, row<all<Size>>, std::remove_reference_t<decltype(team)>>;
-    const index wanted = cut({0, 5}, Size, team.rank()).size;
+    const index_t wanted = cut({0, 5}, Size, team.rank()).size;
     const std::string text = "tessera: rank " + std::to_string(team.rank()) + " has a block of [" +
                              std::to_string(wanted + 1) + ", 2] of a tensor of [5, 2]; wanted [" +
                              std::to_string(wanted) +
@@ -71,7 +71,7 @@ TEST_CASE("C05: blocks that are not the library's are refused, with rank and ext
 TEST_CASE("C06: a rank without elements does not disturb a maximum") {
   run([]<int Size>(auto& team) {
     tensor<float, 1> whole(shape<1>{{3}});
-    for (index i = 0; i < 3; ++i) whole(i) = static_cast<float>(-3 - i);
+    for (index_t i = 0; i < 3; ++i) whole(i) = static_cast<float>(-3 - i);
     const auto most = op::reduce_max(distribute<row<all<Size>>>(team, whole)) | to<replicated>;
     CHECK(*most.read().data == -3.0f);
     const auto sum = op::reduce_sum(distribute<row<all<Size>>>(team, whole)) | to<replicated>;
@@ -88,7 +88,7 @@ TEST_CASE("C08: ranks without elements take part in exchanges, gathers and scatt
     CHECK(same_bits((y | to<row<all<Size>>>).local(), x.local()));
     CHECK(same_bits(gather(y), whole));
     const auto scattered = partial_of<Size>(team, whole) | to<row<all<Size>>>;
-    for (index i = 0; i < scattered.local().size(); ++i)
+    for (index_t i = 0; i < scattered.local().size(); ++i)
       CHECK(scattered.local().data()[i] == doctest::Approx(whole.data()[i] * Size * (Size + 1) / 2));
   });
 }
@@ -116,7 +116,7 @@ static_assert(std::is_same_v<canonical<square, layout<shard<0, inner>, shard<0, 
 static_assert(!std::is_same_v<canonical<square, shard<0, inner, outer>>, canonical<square, shard<0, outer, inner>>>);
 
 template <class Layout, class Team, class Whole>
-void check_two_axes(Team& team, Whole const& whole, index first_row) {
+void check_two_axes(Team& team, Whole const& whole, index_t first_row) {
   const auto x = distribute<Layout>(team, whole);
   CHECK(x.part()[0] == interval{first_row, 2});
   CHECK(same_bits(gather(x), whole));
@@ -136,7 +136,7 @@ TEST_CASE("C10: two axes on one dimension cut and gather in the order of the lay
 
 TEST_CASE("C45: a NaN on any rank makes the maximum NaN on all") {
   run([]<int Size>(auto& team) {
-    for (index at = 0; at < Size; ++at) {
+    for (index_t at = 0; at < Size; ++at) {
       CAPTURE(at);
       auto whole = worlds::values<float>(shape<1>{{Size}}, 1);
       whole(at) = NAN;

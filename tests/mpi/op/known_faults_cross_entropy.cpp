@@ -9,7 +9,7 @@
 namespace {
 
 using namespace on_ranks;
-using on_ranks::index;
+using on_ranks::index_t;
 
 /// Loss and whole gradient of a cross-entropy of logits that are cut as `Layout` says.
 template <class T>
@@ -43,10 +43,10 @@ TEST_CASE_TEMPLATE("C38: label smoothing counts all classes, wherever they are",
   const auto wanted = serial(logits, labels, options);
   // By hand: 0.9 of the loss of the label, 0.1 of the mean loss of all eight.
   double by_hand = 0;
-  for (index r = 0; r < 6; ++r) {
+  for (index_t r = 0; r < 6; ++r) {
     double sum = 0;
     double mean = 0;
-    for (index c = 0; c < 8; ++c) {
+    for (index_t c = 0; c < 8; ++c) {
       sum += std::exp(static_cast<double>(logits(r, c)));
       mean += static_cast<double>(logits(r, c)) / 8;
     }
@@ -69,7 +69,7 @@ TEST_CASE("C42: ignored rows, of one rank or of all") {
   auto labels = worlds::labels(8, 5, 2);
   run([&]<int Size>(auto& team) {
     auto some = labels;
-    const index first = cut({0, 8}, Size, 0).size;
+    const index_t first = cut({0, 8}, Size, 0).size;
     if (Size > 1) std::fill_n(some.begin(), first, -100);
     const auto wanted = serial(logits, some);
     CHECK(std::isfinite(wanted.loss));
@@ -113,7 +113,7 @@ TEST_CASE("C43: whole logits give the serial loss, without messages") {
 TEST_CASE("C45: a NaN among the logits of any rank makes the loss NaN on all") {
   run([]<int Size>(auto& team) {
     const std::vector<std::int64_t> labels(Size, 0);
-    for (index at = 0; at < Size; ++at) {
+    for (index_t at = 0; at < Size; ++at) {
       CAPTURE(at);
       auto logits = worlds::values<float>(shape<2>{{Size, Size}}, 1);
       logits(at, at) = NAN;

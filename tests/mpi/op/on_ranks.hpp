@@ -9,7 +9,7 @@
 namespace on_ranks {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 template <int Size>
 struct all : axis<Size> {};

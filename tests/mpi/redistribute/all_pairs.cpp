@@ -10,7 +10,7 @@
 namespace {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 template <int I, int Size>
 struct numbered : axis<Size> {};
@@ -69,7 +69,7 @@ void check_all(shape<Rank> const& extents) {
   CAPTURE(to_string(extents));
   worlds::parallel_team<Mesh> team{mpi_comm{}};
   tensor<T, Rank> whole(extents);
-  for (index i = 0; i < whole.size(); ++i) whole.data()[i] = static_cast<T>(i + 1);
+  for (index_t i = 0; i < whole.size(); ++i) whole.data()[i] = static_cast<T>(i + 1);
   const auto at = team.coordinates();
   const auto layouts = all_layouts<Mesh::axes>(Rank);
   std::int64_t wrong = 0;

@@ -13,16 +13,16 @@
 namespace {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 template <int Size>
 struct data_axis : axis<Size> {};
 template <int Size>
 struct tensor_axis : axis<Size> {};
 
-using entry = std::tuple<int, int, int, index>;  // kind, group, operation, elements
+using entry = std::tuple<int, int, int, index_t>;  // kind, group, operation, elements
 
-entry entry_of(collective kind, axis_set group, reduction op, index elements) {
+entry entry_of(collective kind, axis_set group, reduction op, index_t elements) {
   return {static_cast<int>(kind), group, static_cast<int>(op), elements};
 }
 
@@ -67,10 +67,9 @@ using mlp = parallel<chain<linear<12, 20, split_output<Tp>>, relu, linear<20, 9,
 
 // A gather, an exchange between dimensions, and a reduce-scatter.
 template <class Dp, class Tp>
-using relaid_mlp =
-    parallel<chain<linear<12, 20, split_output<Tp>>, relu, shard<0, Dp, Tp>, linear<20, 11>, relu,
-                   linear<11, 10, split_input<Tp>>, shard<1, Tp>, relu, linear<10, 3>>,
-             data_parallel<Dp>>;
+using relaid_mlp = parallel<chain<linear<12, 20, split_output<Tp>>, relu, shard<0, Dp, Tp>, linear<20, 11>, relu,
+                                  linear<11, 10, split_input<Tp>>, shard<1, Tp>, relu, linear<10, 3>>,
+                            data_parallel<Dp>>;
 
 // A side of a residual that learns nothing, first in its model: backward leaves it out.
 template <class Dp, class Tp>

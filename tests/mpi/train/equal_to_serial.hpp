@@ -11,15 +11,15 @@
 namespace equal_to_serial {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 template <int Size>
 struct data_axis : axis<Size> {};
 template <int Size>
 struct tensor_axis : axis<Size> {};
 
-constexpr index rows = 13;  // not divisible by any axis
-constexpr index steps = 20;
+constexpr index_t rows = 13;  // not divisible by any axis
+constexpr index_t steps = 20;
 
 /// The losses of some steps, and the whole parameters after them.
 struct run_result {
@@ -28,12 +28,12 @@ struct run_result {
 };
 
 template <class T, class Model, class Team, int Rank>
-run_result train(Team& team, shape<Rank> const& extents, index classes, momentum optimizer) {
+run_result train(Team& team, shape<Rank> const& extents, index_t classes, momentum optimizer) {
   auto net = team.template make<Model, T>(seed{7});
   trainer fit(net, cross_entropy{}, optimizer);
   using input_type = typename decltype(net)::input_type;
   run_result result;
-  for (index s = 0; s < steps; ++s) {
+  for (index_t s = 0; s < steps; ++s) {
     const auto images = worlds::values<T>(extents, static_cast<std::uint64_t>(s));
     const auto x = distribute<typename input_type::layout_type>(team, images);
     const auto labels = worlds::rows_of(worlds::labels(rows, classes, static_cast<std::uint64_t>(s)), x.part()[0]);
@@ -71,7 +71,7 @@ inline void compare(run_result const& found, run_result const& wanted, double bo
 
 /// Trains `Model<Dp, Tp>` on a mesh of these sizes if this run has as many ranks.
 template <class T, template <class, class> class Model, int Dp, int Tp, int Rank>
-void on_mesh(run_result const& wanted, shape<Rank> const& extents, index classes, momentum optimizer, double bound) {
+void on_mesh(run_result const& wanted, shape<Rank> const& extents, index_t classes, momentum optimizer, double bound) {
   if (worlds::size() != Dp * Tp) return;
   CAPTURE(Dp);
   CAPTURE(Tp);
@@ -81,13 +81,13 @@ void on_mesh(run_result const& wanted, shape<Rank> const& extents, index classes
 
 /// The serial run that the others are compared with: one rank, no message passing.
 template <class T, template <class, class> class Model, int Rank>
-run_result serial(shape<Rank> const& extents, index classes, momentum optimizer) {
+run_result serial(shape<Rank> const& extents, index_t classes, momentum optimizer) {
   worlds::serial_team<mesh<data_axis<1>, tensor_axis<1>>> alone{serial_comm{}};
   return train<T, Model<data_axis<1>, tensor_axis<1>>>(alone, extents, classes, optimizer);
 }
 
 template <class T, template <class, class> class Model, int Rank>
-void on_all_meshes(shape<Rank> const& extents, index classes, momentum optimizer, double bound) {
+void on_all_meshes(shape<Rank> const& extents, index_t classes, momentum optimizer, double bound) {
   const auto wanted = serial<T, Model>(extents, classes, optimizer);
   on_mesh<T, Model, 1, 1>(wanted, extents, classes, optimizer, bound);
   on_mesh<T, Model, 2, 1>(wanted, extents, classes, optimizer, bound);

@@ -11,7 +11,7 @@
 namespace {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 template <int Size>
 struct tp : axis<Size> {};
@@ -27,7 +27,8 @@ image_dataset images() {
 template <class Tp>
 using cut_at_the_end = parallel<chain<flatten<>, linear<4, 3>, shard<0, Tp>>, input<dynamic, 1, 2, 2>>;
 template <class Tp>
-using whole_at_the_end = parallel<chain<flatten<>, linear<4, 3>, whole_along<Tp>>, input<dynamic, 1, 2, 2>, data_parallel<Tp>>;
+using whole_at_the_end =
+    parallel<chain<flatten<>, linear<4, 3>, whole_along<Tp>>, input<dynamic, 1, 2, 2>, data_parallel<Tp>>;
 
 template <template <class> class Model, class Tp, class Comm>
 std::pair<double, double> train(Comm const& world) {
@@ -71,11 +72,13 @@ TEST_CASE("backward needs a forward pass in training of its own, and a gradient 
   auto net = team.make<linear<4, 3>>(seed{1});
   using net_type = decltype(net);
   const net_type::input_type x(team, {{5, 4}});
-  CHECK(what([&] { net.backward(net_type::output_type(team, {{5, 3}})); }).find("backward without a forward pass") !=
-        std::string::npos);
+  CHECK(what([&] {
+          net.backward(net_type::output_type(team, {{5, 3}}));
+        }).find("backward without a forward pass") != std::string::npos);
   const auto y = net.forward(x);
-  CHECK(what([&] { net.backward(net_type::output_type(team, {{6, 3}})); }) ==
-        "tessera: a gradient of [6, 3]; wanted [5, 3]; pass the gradient of the output of the last forward pass");
+  CHECK(what([&] {
+          net.backward(net_type::output_type(team, {{6, 3}}));
+        }) == "tessera: a gradient of [6, 3]; wanted [5, 3]; pass the gradient of the output of the last forward pass");
   net.backward(y);
   CHECK(what([&] { net.backward(y); }).find("backward without a forward pass") != std::string::npos);
   net.forward(x, false);
@@ -86,6 +89,9 @@ TEST_CASE("an input of other extents than the model was made for is refused") {
   worlds::serial_team<mesh<>> team{serial_comm{}};
   auto net = team.make<parallel<batch_norm2d<4>, input<dynamic, 4, 3, 3>>>(seed{1});
   using net_type = decltype(net);
-  CHECK(what([&] { net.forward(net_type::input_type(team, {{2, 40, 3, 3}})); }) ==
-        "tessera: an input of [2, 40, 3, 3]; wanted [-1, 4, 3, 3] (-1: any extent); pass the extents that the model names");
+  CHECK(what([&] {
+          net.forward(net_type::input_type(team, {{2, 40, 3, 3}}));
+        }) ==
+        "tessera: an input of [2, 40, 3, 3]; wanted [-1, 4, 3, 3] (-1: any extent); pass the extents that the model "
+        "names");
 }

@@ -10,7 +10,7 @@
 namespace {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 template <int Size>
 struct dp : axis<Size> {};
@@ -27,10 +27,22 @@ using team_of = worlds::parallel_team<mesh<dp<Dp>, tp<Tp>>>;
 template <class F>
 void on_this_world(F f) {
   switch (worlds::size()) {
-    case 1: { team_of<1, 1> t{mpi_comm{}}; return f.template operator()<1>(t); }
-    case 2: { team_of<2, 1> t{mpi_comm{}}; return f.template operator()<2>(t); }
-    case 4: { team_of<4, 1> t{mpi_comm{}}; return f.template operator()<4>(t); }
-    default: { team_of<8, 1> t{mpi_comm{}}; return f.template operator()<8>(t); }
+    case 1: {
+      team_of<1, 1> t{mpi_comm{}};
+      return f.template operator()<1>(t);
+    }
+    case 2: {
+      team_of<2, 1> t{mpi_comm{}};
+      return f.template operator()<2>(t);
+    }
+    case 4: {
+      team_of<4, 1> t{mpi_comm{}};
+      return f.template operator()<4>(t);
+    }
+    default: {
+      team_of<8, 1> t{mpi_comm{}};
+      return f.template operator()<8>(t);
+    }
   }
 }
 

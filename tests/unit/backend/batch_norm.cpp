@@ -14,12 +14,12 @@ struct statistics {
   explicit statistics(tensor<T, 2> const& x)
       : moments(shape<2>{x.extent(1), 3}), mean(shape<1>{x.extent(1)}), inv_std(shape<1>{x.extent(1)}) {
     const auto n = static_cast<double>(x.extent(0));
-    for (index c = 0; c < x.extent(1); ++c) {
+    for (index_t c = 0; c < x.extent(1); ++c) {
       double sum = 0;
-      for (index r = 0; r < x.extent(0); ++r) sum += static_cast<double>(x(r, c));
+      for (index_t r = 0; r < x.extent(0); ++r) sum += static_cast<double>(x(r, c));
       const double m = x.extent(0) == 0 ? 0 : sum / n;
       double squares = 0;
-      for (index r = 0; r < x.extent(0); ++r) squares += std::pow(static_cast<double>(x(r, c)) - m, 2);
+      for (index_t r = 0; r < x.extent(0); ++r) squares += std::pow(static_cast<double>(x(r, c)) - m, 2);
       moments(c, 0) = n;
       moments(c, 1) = m;
       moments(c, 2) = squares;
@@ -30,7 +30,7 @@ struct statistics {
 };
 
 template <class T>
-void check(index rows, index channels, bool affine) {
+void check(index_t rows, index_t channels, bool affine) {
   CAPTURE(rows);
   CAPTURE(channels);
   CAPTURE(affine);
@@ -52,20 +52,20 @@ void check(index rows, index channels, bool affine) {
   k.batch_norm_finish(moments.read(), epsilon, mean.view(), inv_std.view());
   CHECK(worst(inv_std, s.inv_std) < tolerance<T>);
 
-  const auto factor = [&](index c) { return affine ? static_cast<double>(gamma(c)) : 1.0; };
+  const auto factor = [&](index_t c) { return affine ? static_cast<double>(gamma(c)) : 1.0; };
   const auto n = static_cast<double>(rows);
   tensor<double, 2> y_wanted(x.extents()), dx_wanted(x.extents()), constant_wanted(x.extents());
   tensor<double, 1> sums_wanted(shape<1>{2 * channels}, 0.0);
-  const auto xhat = [&](index r, index c) { return (static_cast<double>(x(r, c)) - s.mean(c)) * s.inv_std(c); };
-  for (index r = 0; r < rows; ++r) {
-    for (index c = 0; c < channels; ++c) {
+  const auto xhat = [&](index_t r, index_t c) { return (static_cast<double>(x(r, c)) - s.mean(c)) * s.inv_std(c); };
+  for (index_t r = 0; r < rows; ++r) {
+    for (index_t c = 0; c < channels; ++c) {
       y_wanted(r, c) = xhat(r, c) * factor(c) + (affine ? static_cast<double>(beta(c)) : 0.0);
       sums_wanted(c) += static_cast<double>(dy(r, c));
       sums_wanted(channels + c) += static_cast<double>(dy(r, c)) * xhat(r, c);
     }
   }
-  for (index r = 0; r < rows; ++r) {
-    for (index c = 0; c < channels; ++c) {
+  for (index_t r = 0; r < rows; ++r) {
+    for (index_t c = 0; c < channels; ++c) {
       constant_wanted(r, c) = factor(c) * s.inv_std(c) * static_cast<double>(dy(r, c));
       dx_wanted(r, c) = constant_wanted(r, c) -
                         factor(c) * s.inv_std(c) * (sums_wanted(c) / n + xhat(r, c) * sums_wanted(channels + c) / n);
@@ -104,9 +104,9 @@ TEST_CASE_TEMPLATE("batch norm and its gradients equal their formulas", T, float
 
 TEST_CASE("a mean a million deviations away is no harm in float") {
   // x = 1e4 + k / 1024 with k in 0..15: exact in float, deviation about 4.5e-3.
-  const index rows = 20'000;
+  const index_t rows = 20'000;
   tensor<float, 2> x(shape<2>{rows, 2});
-  for (index r = 0; r < rows; ++r) {
+  for (index_t r = 0; r < rows; ++r) {
     x(r, 0) = 10'000.0f + static_cast<float>((r * 7) % 16) / 1024.0f;
     // A first value far from all others must not spoil the rest.
     x(r, 1) = r == 0 ? 1e6f : static_cast<float>((r * 7) % 16) / 1024.0f;
@@ -123,8 +123,8 @@ TEST_CASE("a mean a million deviations away is no harm in float") {
   auto y = unwritten<float>(x.extents());
   k.batch_norm_normalize(x.read(), mean.read(), inv_std.read(), {}, {}, y.view());
   tensor<double, 2> wanted(x.extents());
-  for (index r = 0; r < rows; ++r)
-    for (index c = 0; c < 2; ++c) wanted(r, c) = (static_cast<double>(x(r, c)) - s.mean(c)) * s.inv_std(c);
+  for (index_t r = 0; r < rows; ++r)
+    for (index_t c = 0; c < 2; ++c) wanted(r, c) = (static_cast<double>(x(r, c)) - s.mean(c)) * s.inv_std(c);
   CHECK(worst(y, wanted) < 1e-5);
 }
 
@@ -134,7 +134,7 @@ TEST_CASE_TEMPLATE("running statistics take the unbiased variance", T, float, do
   auto mean = random_values<T>(shape<1>{3}, 2);
   auto variance = random_values<T>(shape<1>{3}, 3);
   tensor<double, 1> mean_wanted(shape<1>{3}), variance_wanted(shape<1>{3}), inv_std_wanted(shape<1>{3});
-  for (index c = 0; c < 3; ++c) {
+  for (index_t c = 0; c < 3; ++c) {
     variance(c) += T{2};
     mean_wanted(c) = 0.75 * static_cast<double>(mean(c)) + 0.25 * s.mean(c);
     variance_wanted(c) = 0.75 * static_cast<double>(variance(c)) + 0.25 * s.moments(c, 2) / 49;

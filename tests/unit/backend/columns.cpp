@@ -3,9 +3,10 @@
 namespace tessera::test {
 
 TEST_CASE_TEMPLATE("a bias is added to every row, and its gradient sums the rows", T, float, double) {
-  for (auto const& extents : {std::array<index, 2>{1, 1}, {37, 3}, {1000, 16}, {5, 200}, {0, 4}, {4, 0}, {131, 128}}) {
-    const index rows = extents[0];
-    const index columns = extents[1];
+  for (auto const& extents :
+       {std::array<index_t, 2>{1, 1}, {37, 3}, {1000, 16}, {5, 200}, {0, 4}, {4, 0}, {131, 128}}) {
+    const index_t rows = extents[0];
+    const index_t columns = extents[1];
     CAPTURE(rows);
     CAPTURE(columns);
     auto y = random_values<T>(shape<2>{rows, columns}, 1);
@@ -13,8 +14,8 @@ TEST_CASE_TEMPLATE("a bias is added to every row, and its gradient sums the rows
     auto sums = unwritten<T>(shape<1>{columns});
     tensor<double, 1> sums_wanted(shape<1>{columns}, 0.0);
     auto y_wanted = as_double(y);
-    for (index r = 0; r < rows; ++r) {
-      for (index c = 0; c < columns; ++c) {
+    for (index_t r = 0; r < rows; ++r) {
+      for (index_t c = 0; c < columns; ++c) {
         sums_wanted(c) += static_cast<double>(y(r, c));
         y_wanted(r, c) += static_cast<double>(bias(c));
       }

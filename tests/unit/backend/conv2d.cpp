@@ -4,7 +4,7 @@ namespace tessera::test {
 namespace {
 
 struct problem {
-  index images, height, width, in, out;
+  index_t images, height, width, in, out;
   conv2d_geometry geometry;
 };
 
@@ -12,15 +12,15 @@ struct problem {
 template <class Call>
 void for_products(problem const& p, shape<4> const& y, Call with) {
   auto const& g = p.geometry;
-  for (index n = 0; n < p.images; ++n)
-    for (index o = 0; o < p.out; ++o)
-      for (index h = 0; h < y[2]; ++h)
-        for (index w = 0; w < y[3]; ++w)
-          for (index i = 0; i < p.in / g.groups; ++i)
-            for (index kh = 0; kh < g.kernel[0]; ++kh)
-              for (index kw = 0; kw < g.kernel[1]; ++kw) {
-                const index row = h * g.stride[0] - g.padding_before[0] + kh * g.dilation[0];
-                const index column = w * g.stride[1] - g.padding_before[1] + kw * g.dilation[1];
+  for (index_t n = 0; n < p.images; ++n)
+    for (index_t o = 0; o < p.out; ++o)
+      for (index_t h = 0; h < y[2]; ++h)
+        for (index_t w = 0; w < y[3]; ++w)
+          for (index_t i = 0; i < p.in / g.groups; ++i)
+            for (index_t kh = 0; kh < g.kernel[0]; ++kh)
+              for (index_t kw = 0; kw < g.kernel[1]; ++kw) {
+                const index_t row = h * g.stride[0] - g.padding_before[0] + kh * g.dilation[0];
+                const index_t column = w * g.stride[1] - g.padding_before[1] + kw * g.dilation[1];
                 if (row < 0 || row >= p.height || column < 0 || column >= p.width) continue;
                 with(n, o, h, w, i, kh, kw, row, column);
               }
@@ -29,7 +29,7 @@ void for_products(problem const& p, shape<4> const& y, Call with) {
 template <class T>
 void check(problem const& p) {
   auto const& g = p.geometry;
-  const index depth = p.in / g.groups;
+  const index_t depth = p.in / g.groups;
   const shape<4> y_extents{p.images, p.out, g.output_extent(0, p.height), g.output_extent(1, p.width)};
   const auto x = random_values<T>(shape<4>{p.images, p.in, p.height, p.width}, 1);
   const auto w = random_values<T>(shape<4>{p.out, depth, g.kernel[0], g.kernel[1]}, 2);
@@ -46,8 +46,9 @@ void check(problem const& p) {
   tensor<double, 4> dx_wanted(x.extents(), 0.0);
   tensor<double, 4> dw_wanted(w.extents(), 0.0);
   for_products(
-      p, y_extents, [&](index n, index o, index h, index v, index i, index kh, index kw, index row, index col) {
-        const index c = o / (p.out / g.groups) * depth + i;
+      p, y_extents,
+      [&](index_t n, index_t o, index_t h, index_t v, index_t i, index_t kh, index_t kw, index_t row, index_t col) {
+        const index_t c = o / (p.out / g.groups) * depth + i;
         y_wanted(n, o, h, v) += static_cast<double>(x(n, c, row, col)) * static_cast<double>(w(o, i, kh, kw));
         dx_wanted(n, c, row, col) += static_cast<double>(dy(n, o, h, v)) * static_cast<double>(w(o, i, kh, kw));
         dw_wanted(o, i, kh, kw) += static_cast<double>(dy(n, o, h, v)) * static_cast<double>(x(n, c, row, col));

@@ -8,12 +8,12 @@ namespace {
 /// Checks that `apply(a, b, y)` gives `of(a, b)` for each element, into a third block and in place of either operand.
 template <class T, class Apply, class Of>
 void check_flat(Apply apply, Of of) {
-  for (index n : {0, 1, 7, 64, 1003}) {
+  for (index_t n : {0, 1, 7, 64, 1003}) {
     CAPTURE(n);
     const auto a = random_values<T>(shape<1>{n}, 1);
     const auto b = random_values<T>(shape<1>{n}, 2);
     tensor<double, 1> wanted(shape<1>{n});
-    for (index i = 0; i < n; ++i) wanted(i) = of(static_cast<double>(a(i)), static_cast<double>(b(i)));
+    for (index_t i = 0; i < n; ++i) wanted(i) = of(static_cast<double>(a(i)), static_cast<double>(b(i)));
     auto y = unwritten<T>(shape<1>{n});
     auto in_a = a.clone();
     auto in_b = b.clone();
@@ -42,7 +42,7 @@ TEST_CASE_TEMPLATE("kernels of one operand equal their formulas", T, float, doub
   constexpr T huge = std::numeric_limits<T>::infinity();
   constexpr T nan = std::numeric_limits<T>::quiet_NaN();
   eigen kernels;
-  for (index n : {0, 1, 19, 517}) {
+  for (index_t n : {0, 1, 19, 517}) {
     auto x = random_values<T>(shape<1>{n}, 1);
     if (n > 3) {
       x(0) = 0;
@@ -53,7 +53,7 @@ TEST_CASE_TEMPLATE("kernels of one operand equal their formulas", T, float, doub
     const auto apply = [&](auto kernel, auto formula, T initial) {
       tensor<T, 1> y(shape<1>{n}, initial);
       tensor<double, 1> wanted(shape<1>{n});
-      for (index i = 0; i < n; ++i) wanted(i) = formula(static_cast<double>(x(i)));
+      for (index_t i = 0; i < n; ++i) wanted(i) = formula(static_cast<double>(x(i)));
       kernel(y.view());
       CHECK(worst(y, wanted) < tolerance<T>);
     };

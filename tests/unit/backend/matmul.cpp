@@ -4,10 +4,10 @@ namespace tessera::test {
 
 TEST_CASE_TEMPLATE("a matrix product equals the sum of products, whichever operand is transposed", T, float, double) {
   for (auto const& extents :
-       {std::array<index, 3>{7, 5, 9}, {1, 33, 17}, {40, 1, 31}, {64, 48, 80}, {0, 3, 4}, {3, 0, 4}, {3, 4, 0}}) {
-    const index m = extents[0];
-    const index n = extents[1];
-    const index k = extents[2];
+       {std::array<index_t, 3>{7, 5, 9}, {1, 33, 17}, {40, 1, 31}, {64, 48, 80}, {0, 3, 4}, {3, 0, 4}, {3, 4, 0}}) {
+    const index_t m = extents[0];
+    const index_t n = extents[1];
+    const index_t k = extents[2];
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         for (const bool accumulate : {false, true}) {
@@ -18,9 +18,9 @@ TEST_CASE_TEMPLATE("a matrix product equals the sum of products, whichever opera
           const auto b = random_values<T>(transpose_b ? shape<2>{n, k} : shape<2>{k, n}, 2);
           auto out = random_values<T>(shape<2>{m, n}, 3);
           auto wanted = accumulate ? as_double(out) : tensor<double, 2>(shape<2>{m, n}, 0.0);
-          for (index i = 0; i < m; ++i)
-            for (index j = 0; j < n; ++j)
-              for (index l = 0; l < k; ++l)
+          for (index_t i = 0; i < m; ++i)
+            for (index_t j = 0; j < n; ++j)
+              for (index_t l = 0; l < k; ++l)
                 wanted(i, j) += static_cast<double>(transpose_a ? a(l, i) : a(i, l)) *
                                 static_cast<double>(transpose_b ? b(j, l) : b(l, j));
           eigen kernels;

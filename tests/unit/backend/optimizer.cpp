@@ -5,7 +5,7 @@ namespace tessera::test {
 TEST_CASE_TEMPLATE("five steps of gradient descent follow the formula", T, float, double) {
   for (const double momentum : {0.0, 0.9}) {
     for (const bool nesterov : {false, true}) {
-      const index n = 213;
+      const index_t n = 213;
       auto p = random_values<T>(shape<1>{n}, 1);
       // What lies in the buffer before the first step must not count.
       tensor<T, 1> buffer(shape<1>{momentum > 0 ? n : 0}, std::numeric_limits<T>::quiet_NaN());
@@ -22,7 +22,7 @@ TEST_CASE_TEMPLATE("five steps of gradient descent follow the formula", T, float
         s.nesterov = nesterov;
         s.first_step = step == 0;
         kernels.sgd_update(p.view(), g.read(), buffer.view(), s);
-        for (index i = 0; i < n; ++i) {
+        for (index_t i = 0; i < n; ++i) {
           const double d = static_cast<double>(g(i)) + s.weight_decay * p_wanted(i);
           double update = d;
           if (momentum > 0) {

@@ -8,11 +8,11 @@ namespace {
 
 /// Calls `with(row, column)` for the places of an output pixel's window inside the input, in row-major order.
 template <class Call>
-void for_window(pool2d_geometry const& g, shape<4> const& x, index h, index w, Call with) {
-  for (index kh = 0; kh < g.kernel[0]; ++kh) {
-    for (index kw = 0; kw < g.kernel[1]; ++kw) {
-      const index row = h * g.stride[0] - g.padding_before[0] + kh * g.dilation[0];
-      const index column = w * g.stride[1] - g.padding_before[1] + kw * g.dilation[1];
+void for_window(pool2d_geometry const& g, shape<4> const& x, index_t h, index_t w, Call with) {
+  for (index_t kh = 0; kh < g.kernel[0]; ++kh) {
+    for (index_t kw = 0; kw < g.kernel[1]; ++kw) {
+      const index_t row = h * g.stride[0] - g.padding_before[0] + kh * g.dilation[0];
+      const index_t column = w * g.stride[1] - g.padding_before[1] + kw * g.dilation[1];
       if (row >= 0 && row < x[2] && column >= 0 && column < x[3]) with(row, column);
     }
   }
@@ -20,10 +20,10 @@ void for_window(pool2d_geometry const& g, shape<4> const& x, index h, index w, C
 
 template <class Call>
 void for_outputs(shape<4> const& y, Call with) {
-  for (index n = 0; n < y[0]; ++n)
-    for (index c = 0; c < y[1]; ++c)
-      for (index h = 0; h < y[2]; ++h)
-        for (index w = 0; w < y[3]; ++w) with(n, c, h, w);
+  for (index_t n = 0; n < y[0]; ++n)
+    for (index_t c = 0; c < y[1]; ++c)
+      for (index_t h = 0; h < y[2]; ++h)
+        for (index_t w = 0; w < y[3]; ++w) with(n, c, h, w);
 }
 
 shape<4> pooled(shape<4> const& x, pool2d_geometry const& g) {
@@ -45,16 +45,16 @@ void check_max(shape<4> const& extents, pool2d_geometry const& g) {
   tensor<double, 4> y_wanted(dy.extents(), -INFINITY);
   tensor<double, 4> argmax_wanted(dy.extents(), -1.0);
   tensor<double, 4> dx_wanted(extents, 0.0);
-  for_outputs(dy.extents(), [&](index n, index c, index h, index w) {
+  for_outputs(dy.extents(), [&](index_t n, index_t c, index_t h, index_t w) {
     double& best = y_wanted(n, c, h, w);
     double& place = argmax_wanted(n, c, h, w);
-    for_window(g, extents, h, w, [&](index row, index column) {
+    for_window(g, extents, h, w, [&](index_t row, index_t column) {
       const auto value = static_cast<double>(x(n, c, row, column));
       if (place >= 0 && !(value > best)) return;
       best = value;
       place = static_cast<double>(row * extents[3] + column);
     });
-    const auto at = static_cast<index>(place);
+    const auto at = static_cast<index_t>(place);
     if (at >= 0) dx_wanted(n, c, at / extents[3], at % extents[3]) += static_cast<double>(dy(n, c, h, w));
   });
   CHECK(worst(y, y_wanted) == 0);
@@ -73,17 +73,17 @@ void check_average(shape<4> const& extents, pool2d_geometry const& g) {
   k.avg_pool2d_backward(dy.read(), dx.view(), g);
   tensor<double, 4> y_wanted(dy.extents(), 0.0);
   tensor<double, 4> dx_wanted(extents, 0.0);
-  for_outputs(dy.extents(), [&](index n, index c, index h, index w) {
-    index divisor = 0;
+  for_outputs(dy.extents(), [&](index_t n, index_t c, index_t h, index_t w) {
+    index_t divisor = 0;
     if (g.count_include_pad) {
-      for (index kh = 0; kh < g.kernel[0]; ++kh)
-        for (index kw = 0; kw < g.kernel[1]; ++kw)
+      for (index_t kh = 0; kh < g.kernel[0]; ++kh)
+        for (index_t kw = 0; kw < g.kernel[1]; ++kw)
           divisor += h * g.stride[0] - g.padding_before[0] + kh < extents[2] + g.padding_after[0] &&
                      w * g.stride[1] - g.padding_before[1] + kw < extents[3] + g.padding_after[1];
     } else {
-      for_window(g, extents, h, w, [&](index, index) { ++divisor; });
+      for_window(g, extents, h, w, [&](index_t, index_t) { ++divisor; });
     }
-    for_window(g, extents, h, w, [&](index row, index column) {
+    for_window(g, extents, h, w, [&](index_t row, index_t column) {
       y_wanted(n, c, h, w) += static_cast<double>(x(n, c, row, column)) / static_cast<double>(divisor);
       dx_wanted(n, c, row, column) += static_cast<double>(dy(n, c, h, w)) / static_cast<double>(divisor);
     });
@@ -152,13 +152,13 @@ TEST_CASE_TEMPLATE("the mean of whole images, also of a part of each", T, float,
     const auto dy = random_values<T>(pooled_extents, 2);
     auto y = unwritten<T>(pooled_extents);
     auto dx = unwritten<T>(extents);
-    const index count = 70;
+    const index_t count = 70;
     eigen k;
     k.global_avg_pool_forward(x.read(), y.view(), count);
     k.global_avg_pool_backward(dy.read(), dx.view(), count);
     tensor<double, 4> y_wanted(pooled_extents, 0.0);
     tensor<double, 4> dx_wanted(extents);
-    for_outputs(extents, [&](index n, index c, index h, index w) {
+    for_outputs(extents, [&](index_t n, index_t c, index_t h, index_t w) {
       y_wanted(n, c, 0, 0) += static_cast<double>(x(n, c, h, w)) / 70;
       dx_wanted(n, c, h, w) = static_cast<double>(dy(n, c, 0, 0)) / 70;
     });

@@ -32,7 +32,7 @@ template <class T, int Rank>
 double worst(tensor<T, Rank> const& found, tensor<double, Rank> const& wanted) {
   REQUIRE(found.extents() == wanted.extents());
   double most = 0;
-  for (index i = 0; i < found.size(); ++i) {
+  for (index_t i = 0; i < found.size(); ++i) {
     const auto a = static_cast<double>(found.data()[i]);
     const double b = wanted.data()[i];
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
@@ -45,7 +45,7 @@ double worst(tensor<T, Rank> const& found, tensor<double, Rank> const& wanted) {
 template <class T, int Rank>
 tensor<double, Rank> as_double(tensor<T, Rank> const& t) {
   tensor<double, Rank> d(t.extents());
-  for (index i = 0; i < t.size(); ++i) d.data()[i] = static_cast<double>(t.data()[i]);
+  for (index_t i = 0; i < t.size(); ++i) d.data()[i] = static_cast<double>(t.data()[i]);
   return d;
 }
 

@@ -13,21 +13,21 @@ struct wanted {
   template <class T>
   wanted(tensor<T, 3> const& x, tensor<T, 3> const& dy)
       : y(x.extents()), log_y(x.extents()), dx(x.extents()), log_dx(x.extents()) {
-    for (index o = 0; o < x.extent(0); ++o) {
-      for (index i = 0; i < x.extent(2); ++i) {
+    for (index_t o = 0; o < x.extent(0); ++o) {
+      for (index_t i = 0; i < x.extent(2); ++i) {
         double most = -INFINITY;
-        for (index e = 0; e < x.extent(1); ++e) most = std::max(most, static_cast<double>(x(o, e, i)));
+        for (index_t e = 0; e < x.extent(1); ++e) most = std::max(most, static_cast<double>(x(o, e, i)));
         double sum = 0;
-        for (index e = 0; e < x.extent(1); ++e) sum += std::exp(static_cast<double>(x(o, e, i)) - most);
+        for (index_t e = 0; e < x.extent(1); ++e) sum += std::exp(static_cast<double>(x(o, e, i)) - most);
         double dot = 0;
         double upstream = 0;
-        for (index e = 0; e < x.extent(1); ++e) {
+        for (index_t e = 0; e < x.extent(1); ++e) {
           log_y(o, e, i) = static_cast<double>(x(o, e, i)) - most - std::log(sum);
           y(o, e, i) = std::exp(log_y(o, e, i));
           dot += y(o, e, i) * static_cast<double>(dy(o, e, i));
           upstream += static_cast<double>(dy(o, e, i));
         }
-        for (index e = 0; e < x.extent(1); ++e) {
+        for (index_t e = 0; e < x.extent(1); ++e) {
           dx(o, e, i) = y(o, e, i) * (static_cast<double>(dy(o, e, i)) - dot);
           log_dx(o, e, i) = static_cast<double>(dy(o, e, i)) - y(o, e, i) * upstream;
         }
@@ -38,11 +38,11 @@ struct wanted {
 
 /// The part [begin, end) of the middle dimension.
 template <class T>
-tensor<T, 3> part(tensor<T, 3> const& x, index begin, index end) {
+tensor<T, 3> part(tensor<T, 3> const& x, index_t begin, index_t end) {
   tensor<T, 3> p(shape<3>{x.extent(0), end - begin, x.extent(2)});
-  for (index o = 0; o < x.extent(0); ++o)
-    for (index e = begin; e < end; ++e)
-      for (index i = 0; i < x.extent(2); ++i) p(o, e - begin, i) = x(o, e, i);
+  for (index_t o = 0; o < x.extent(0); ++o)
+    for (index_t e = begin; e < end; ++e)
+      for (index_t i = 0; i < x.extent(2); ++i) p(o, e - begin, i) = x(o, e, i);
   return p;
 }
 
@@ -68,8 +68,8 @@ void check(shape<3> extents, double factor) {
   CHECK(worst(log_dx, w.log_dx) < 4 * tolerance<T>);
 
   // The same from two parts of the rows, reduced between the pieces.
-  const index cut = extents[1] / 3;
-  const std::vector<std::array<index, 2>> parts{{0, cut}, {cut, extents[1]}};
+  const index_t cut = extents[1] / 3;
+  const std::vector<std::array<index_t, 2>> parts{{0, cut}, {cut, extents[1]}};
   const shape<2> rows{extents[0], extents[2]};
   tensor<T, 2> maximum(rows, -std::numeric_limits<T>::infinity());
   tensor<T, 2> sum(rows, T{0});
@@ -78,16 +78,16 @@ void check(shape<3> extents, double factor) {
   for (auto [begin, end] : parts) {
     auto m = unwritten<T>(rows);
     k.row_max(part(x, begin, end).read(), m.view());
-    for (index i = 0; i < m.size(); ++i) maximum.data()[i] = std::max(maximum.data()[i], m.data()[i]);
+    for (index_t i = 0; i < m.size(); ++i) maximum.data()[i] = std::max(maximum.data()[i], m.data()[i]);
   }
   for (auto [begin, end] : parts) {
     auto s = unwritten<T>(rows);
     k.row_sum_exp(part(x, begin, end).read(), maximum.read(), s.view());
-    for (index i = 0; i < s.size(); ++i) sum.data()[i] += s.data()[i];
+    for (index_t i = 0; i < s.size(); ++i) sum.data()[i] += s.data()[i];
     k.row_dot(part(y, begin, end).read(), part(dy, begin, end).read(), s.view());
-    for (index i = 0; i < s.size(); ++i) dot.data()[i] += s.data()[i];
+    for (index_t i = 0; i < s.size(); ++i) dot.data()[i] += s.data()[i];
     k.row_sum(part(dy, begin, end).read(), s.view());
-    for (index i = 0; i < s.size(); ++i) upstream.data()[i] += s.data()[i];
+    for (index_t i = 0; i < s.size(); ++i) upstream.data()[i] += s.data()[i];
   }
   for (auto [begin, end] : parts) {
     const auto px = part(x, begin, end);
@@ -124,7 +124,7 @@ TEST_CASE_TEMPLATE("softmax and its logarithm, whole and in parts", T, float, do
 
 TEST_CASE_TEMPLATE("the maximum of a row keeps NaN and is minus infinity over nothing", T, float, double) {
   eigen k;
-  for (index inner : {1, 5}) {
+  for (index_t inner : {1, 5}) {
     auto x = random_values<T>(shape<3>{2, 21, inner}, 1);
     x(1, 17, inner - 1) = std::numeric_limits<T>::quiet_NaN();
     auto m = unwritten<T>(shape<2>{2, inner});

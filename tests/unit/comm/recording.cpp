@@ -8,7 +8,7 @@
 namespace {
 
 using tessera::collective;
-using tessera::index;
+using tessera::index_t;
 using tessera::recorded_call;
 using tessera::reduction;
 
@@ -16,7 +16,7 @@ static_assert(tessera::communicator<tessera::recording<tessera::serial_comm>>);
 
 TEST_CASE("every call is logged with its payload") {
   tessera::recording comm{tessera::serial_comm{}};
-  const std::vector<index> counts{2};
+  const std::vector<index_t> counts{2};
   double values[6] = {1, 2, 3, 4, 5, 6};
   double other[2];
   float single = 0;

@@ -7,7 +7,7 @@
 
 namespace {
 
-using tessera::index;
+using tessera::index_t;
 using tessera::reduction;
 
 static_assert(tessera::communicator<tessera::serial_comm>);
@@ -25,7 +25,7 @@ TEST_CASE_TEMPLATE("collectives of one rank copy or do nothing", T, float, doubl
                    std::uint8_t) {
   tessera::serial_comm comm;
   const std::vector<T> values{1, 2, 3};
-  const std::vector<index> counts{3};
+  const std::vector<index_t> counts{3};
   std::vector<T> same = values;
   comm.all_reduce(same.data(), 3, reduction::sum);
   comm.start_all_reduce(same.data(), 3, reduction::maximum).wait();
@@ -55,7 +55,7 @@ TEST_CASE("moments of one rank stay") {
 TEST_CASE("null buffers of no elements") {
   tessera::serial_comm comm;
   float* none = nullptr;
-  const std::vector<index> counts{0};
+  const std::vector<index_t> counts{0};
   comm.all_reduce(none, 0, reduction::sum);
   comm.all_gather<float>(none, none, counts);
   comm.reduce_scatter<float>(none, none, counts, reduction::sum);
@@ -68,7 +68,7 @@ TEST_CASE("null buffers of no elements") {
 TEST_CASE("arguments of other ranks are refused") {
   tessera::serial_comm comm;
   float value = 0;
-  const std::vector<index> two{1, 0};
+  const std::vector<index_t> two{1, 0};
   CHECK_THROWS_AS(comm.broadcast(&value, 1, 1), tessera::error);
   CHECK_THROWS_AS(comm.all_gather(&value, &value, two), tessera::error);
   CHECK_THROWS_AS((void)comm.start_send(&value, 1, 1, 0), tessera::error);

@@ -16,16 +16,16 @@ namespace {
 
 constexpr shape<4> extents{5, 2, 3, 4};
 
-std::uint8_t pixel(ts::index n, ts::index c, ts::index h, ts::index w) {
+std::uint8_t pixel(ts::index_t n, ts::index_t c, ts::index_t h, ts::index_t w) {
   return static_cast<std::uint8_t>(n * 50 + c * 12 + h * 4 + w);
 }
 
 image_dataset images() {
   image_dataset data{extents, {}, {4, 3, 2, 1, 0}, 5};
-  for (ts::index n = 0; n < 5; ++n)
-    for (ts::index c = 0; c < 2; ++c)
-      for (ts::index h = 0; h < 3; ++h)
-        for (ts::index w = 0; w < 4; ++w) data.pixels.push_back(pixel(n, c, h, w));
+  for (ts::index_t n = 0; n < 5; ++n)
+    for (ts::index_t c = 0; c < 2; ++c)
+      for (ts::index_t h = 0; h < 3; ++h)
+        for (ts::index_t w = 0; w < 4; ++w) data.pixels.push_back(pixel(n, c, h, w));
   return data;
 }
 
@@ -35,17 +35,17 @@ TEST_CASE_TEMPLATE("a rank's block holds its rows of the batch, normalised", Ten
                    tensor<double, 4, ts::host_memory, storage_order::row_major>) {
   using T = typename Tensor::value_type;
   const image_dataset data = images();
-  const std::array<ts::index, 4> rows{4, 0, 3, 1};
+  const std::array<ts::index_t, 4> rows{4, 0, 3, 1};
   Tensor x;
   std::vector<std::int64_t> labels;
   load_batch(data, rows, {1, 2}, 0.25f, 0.5f, x, labels);
 
   CHECK(labels == std::vector<std::int64_t>{4, 1});
   REQUIRE(x.extents() == shape<4>{2, 2, 3, 4});
-  for (ts::index n = 0; n < 2; ++n)
-    for (ts::index c = 0; c < 2; ++c)
-      for (ts::index h = 0; h < 3; ++h)
-        for (ts::index w = 0; w < 4; ++w) {
+  for (ts::index_t n = 0; n < 2; ++n)
+    for (ts::index_t c = 0; c < 2; ++c)
+      for (ts::index_t h = 0; h < 3; ++h)
+        for (ts::index_t w = 0; w < 4; ++w) {
           const T p = pixel(rows[static_cast<std::size_t>(n + 1)], c, h, w);
           CHECK(x(n, c, h, w) == (p / T{255} - T(0.25)) / T(0.5));
         }
@@ -53,7 +53,7 @@ TEST_CASE_TEMPLATE("a rank's block holds its rows of the batch, normalised", Ten
 
 TEST_CASE("the blocks of all ranks are the batch") {
   const image_dataset data = images();
-  const std::array<ts::index, 5> rows{2, 4, 1, 0, 3};
+  const std::array<ts::index_t, 5> rows{2, 4, 1, 0, 3};
   tensor<float, 4> whole;
   std::vector<std::int64_t> answers;
   load_batch(data, rows, {0, 5}, 0.0f, 1.0f, whole, answers);
@@ -70,7 +70,7 @@ TEST_CASE("the blocks of all ranks are the batch") {
 TEST_CASE("a rank may have no rows") {
   tensor<float, 4> x;
   std::vector<std::int64_t> labels{1, 2, 3};
-  load_batch(images(), std::array<ts::index, 1>{0}, {1, 0}, 0.0f, 1.0f, x, labels);
+  load_batch(images(), std::array<ts::index_t, 1>{0}, {1, 0}, 0.0f, 1.0f, x, labels);
   CHECK(x.extents() == shape<4>{0, 2, 3, 4});
   CHECK(labels.empty());
 }
@@ -79,14 +79,14 @@ TEST_CASE("memory is used again, unless someone still holds the last batch") {
   const image_dataset data = images();
   tensor<float, 4> x;
   std::vector<std::int64_t> labels;
-  load_batch(data, std::array<ts::index, 2>{0, 1}, {0, 2}, 0.0f, 1.0f, x, labels);
+  load_batch(data, std::array<ts::index_t, 2>{0, 1}, {0, 2}, 0.0f, 1.0f, x, labels);
   float const* first = x.data();
-  load_batch(data, std::array<ts::index, 2>{2, 3}, {0, 2}, 0.0f, 1.0f, x, labels);
+  load_batch(data, std::array<ts::index_t, 2>{2, 3}, {0, 2}, 0.0f, 1.0f, x, labels);
   CHECK(x.data() == first);
 
   const tensor<float, 4> kept = x;
   const float before = kept(0, 0, 0, 0);
-  load_batch(data, std::array<ts::index, 2>{1, 0}, {0, 2}, 0.0f, 1.0f, x, labels);
+  load_batch(data, std::array<ts::index_t, 2>{1, 0}, {0, 2}, 0.0f, 1.0f, x, labels);
   CHECK(kept(0, 0, 0, 0) == before);
   CHECK(x(0, 0, 0, 0) != before);
 }
@@ -95,7 +95,7 @@ TEST_CASE("requests that make no sense are refused") {
   const image_dataset data = images();
   tensor<float, 4> x;
   std::vector<std::int64_t> labels;
-  const auto refusal = [&](std::array<ts::index, 2> rows, ts::interval mine, float deviation) {
+  const auto refusal = [&](std::array<ts::index_t, 2> rows, ts::interval mine, float deviation) {
     return error_of([&] { load_batch(data, rows, mine, 0.0f, deviation, x, labels); });
   };
   CHECK(refusal({0, 5}, {0, 2}, 1.0f) ==

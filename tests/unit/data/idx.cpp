@@ -20,7 +20,7 @@ TEST_CASE("an IDX file is read alike with and without gzip, whatever its name") 
   const bytes content = idx({2, 1, 3}, {1, 2, 3, 250, 251, 252});
   for (auto const& path : {folder.write("plain.gz", content), folder.write_gzip("packed", content)}) {
     const tessera::idx_file file = read_idx(path);
-    CHECK(file.extents == std::vector<tessera::index>{2, 1, 3});
+    CHECK(file.extents == std::vector<tessera::index_t>{2, 1, 3});
     CHECK(file.bytes == bytes{1, 2, 3, 250, 251, 252});
   }
 }
@@ -36,7 +36,7 @@ TEST_CASE("an IDX file longer than the reader's pieces comes whole") {
 TEST_CASE("an IDX file of no elements is not an error") {
   const data_test::folder folder;
   const tessera::idx_file file = read_idx(folder.write("none", idx({0, 28}, {})));
-  CHECK(file.extents == std::vector<tessera::index>{0, 28});
+  CHECK(file.extents == std::vector<tessera::index_t>{0, 28});
   CHECK(file.bytes.empty());
 }
 

@@ -12,19 +12,19 @@ using ts::sampler;
 
 namespace {
 
-std::vector<ts::index> epoch_of(sampler& rows, ts::index epoch) {
+std::vector<ts::index_t> epoch_of(sampler& rows, ts::index_t epoch) {
   rows.begin_epoch(epoch);
-  std::vector<ts::index> all;
-  for (ts::index b = 0; b < rows.batches(); ++b) {
+  std::vector<ts::index_t> all;
+  for (ts::index_t b = 0; b < rows.batches(); ++b) {
     const auto part = rows.rows_of(b);
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
 }
 
-std::vector<ts::index> counted(ts::index n) {
-  std::vector<ts::index> all(static_cast<std::size_t>(n));
-  std::iota(all.begin(), all.end(), ts::index{0});
+std::vector<ts::index_t> counted(ts::index_t n) {
+  std::vector<ts::index_t> all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), ts::index_t{0});
   return all;
 }
 
@@ -69,10 +69,10 @@ TEST_CASE("without shuffle the rows keep their order in every epoch") {
 }
 
 TEST_CASE("all permutations are about equally likely") {
-  std::map<std::vector<ts::index>, int> seen;
+  std::map<std::vector<ts::index_t>, int> seen;
   sampler rows(3, 3, {.seed = 1});
   constexpr int epochs = 6000;
-  for (ts::index e = 0; e < epochs; ++e) ++seen[epoch_of(rows, e)];
+  for (ts::index_t e = 0; e < epochs; ++e) ++seen[epoch_of(rows, e)];
   REQUIRE(seen.size() == 6);
   double chi_squared = 0;
   for (auto const& [order, count] : seen) chi_squared += (count - 1000.0) * (count - 1000.0) / 1000.0;

@@ -6,7 +6,7 @@
 namespace {
 
 using namespace tessera;
-using tessera::index;
+using tessera::index_t;
 
 struct one : axis<1> {};
 using alone = worlds::serial_team<mesh<one>>;

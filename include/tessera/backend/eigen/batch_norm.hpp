@@ -15,32 +15,32 @@ namespace tessera::detail::eigen_kernels {
 /// three), so that nothing large cancels in T; in double the sums are moved to differences from the first row of all.
 template <class T>
 void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace& scratch) {
-  const index rows = x.extents[0];
-  const index columns = x.extents[1];
+  const index_t rows = x.extents[0];
+  const index_t columns = x.extents[1];
   if (x.empty()) {
     std::fill(moments.begin(), moments.end(), 0.0);
     return;
   }
   const wide_rows wide(rows, columns);
   double* origin = scratch.get<double>(0, wide.width);
-  repeat_columns(columns, wide, origin, [&](index c) { return static_cast<double>(x.data[c]); });
+  repeat_columns(columns, wide, origin, [&](index_t c) { return static_cast<double>(x.data[c]); });
   T* near = scratch.get<T>(1, wide.width);
-  repeat_columns(columns, wide, near, [&](index c) {
+  repeat_columns(columns, wide, near, [&](index_t c) {
     const T a = x.data[c];
-    const T b = x.data[std::min<index>(1, rows - 1) * columns + c];
-    const T d = x.data[std::min<index>(2, rows - 1) * columns + c];
+    const T b = x.data[std::min<index_t>(1, rows - 1) * columns + c];
+    const T d = x.data[std::min<index_t>(2, rows - 1) * columns + c];
     return std::max(std::min(a, b), std::min(std::max(a, b), d));
   });
   double* sums = scratch.get<double>(2, 2 * columns);
   sum_columns<T, 2>(
       x.data, rows, columns, scratch,
-      [from = x.data, near]<class V>(index at, index j, V* sum) {
+      [from = x.data, near]<class V>(index_t at, index_t j, V* sum) {
         using namespace Eigen::internal;
         const V d = psub(load<V>(from + at), load<V>(near + j));
         sum[0] = padd(sum[0], d);
         sum[1] = pmadd(d, d, sum[1]);
       },
-      [near, origin](index j, double count, double const* partial, double* total) {
+      [near, origin](index_t j, double count, double const* partial, double* total) {
         const double moved = static_cast<double>(near[j]) - origin[j];
         total[0] += partial[0] + count * moved;
         total[1] += partial[1] + moved * (2 * partial[0] + count * moved);
@@ -48,7 +48,7 @@ void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace
       },
       sums);
   const auto n = static_cast<double>(rows);
-  for (index c = 0; c < columns; ++c) {
+  for (index_t c = 0; c < columns; ++c) {
     const double from_origin = sums[c] / n;
     moments.data[3 * c] = n;
     moments.data[3 * c + 1] = origin[c] + from_origin;
@@ -59,7 +59,7 @@ void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace
 /// Mean and 1 / sqrt(biased variance + epsilon) from moments.
 inline void batch_norm_finish(block<double const, 2> moments, double epsilon, block<double, 1> mean,
                               block<double, 1> inv_std) {
-  for (index c = 0; c < mean.size(); ++c) {
+  for (index_t c = 0; c < mean.size(); ++c) {
     mean.data[c] = moments.data[3 * c + 1];
     inv_std.data[c] = 1 / std::sqrt(moments.data[3 * c + 2] / moments.data[3 * c] + epsilon);
   }
@@ -69,7 +69,7 @@ inline void batch_norm_finish(block<double const, 2> moments, double epsilon, bl
 template <class T>
 void batch_norm_update_running(block<double const, 2> moments, double momentum, block<T, 1> mean,
                                block<T, 1> variance) {
-  for (index c = 0; c < mean.size(); ++c) {
+  for (index_t c = 0; c < mean.size(); ++c) {
     double const* m = moments.data + 3 * c;
     mean.data[c] = static_cast<T>((1 - momentum) * static_cast<double>(mean.data[c]) + momentum * m[1]);
     variance.data[c] =
@@ -81,7 +81,7 @@ void batch_norm_update_running(block<double const, 2> moments, double momentum, 
 template <class T>
 void batch_norm_from_running(block<T const, 1> running_mean, block<T const, 1> running_variance, double epsilon,
                              block<double, 1> mean, block<double, 1> inv_std) {
-  for (index c = 0; c < mean.size(); ++c) {
+  for (index_t c = 0; c < mean.size(); ++c) {
     mean.data[c] = static_cast<double>(running_mean.data[c]);
     inv_std.data[c] = 1 / std::sqrt(static_cast<double>(running_variance.data[c]) + epsilon);
   }
@@ -94,28 +94,31 @@ T remainder_of(double value) {
 
 /// An optional per-channel factor: 1 where the block is empty.
 template <class T>
-double factor_at(block<T const, 1> gamma, index c) {
+double factor_at(block<T const, 1> gamma, index_t c) {
   return gamma.data == nullptr ? 1.0 : static_cast<double>(gamma.data[c]);
 }
 
 template <class T>
 void batch_norm_normalize(operand<T, 2> x, block<double const, 1> mean, block<double const, 1> inv_std,
                           operand<T, 1> gamma, operand<T, 1> beta, block<T, 2> y, workspace& scratch) {
-  const index columns = x.extents[1];
+  const index_t columns = x.extents[1];
   const wide_rows wide(x.extents[0], columns);
-  const index w = wide.width;
+  const index_t w = wide.width;
   T* tables = scratch.get<T>(0, 3 * w);
-  const auto slope = [&](index c) { return inv_std.data[c] * factor_at<T>(gamma, c); };
-  repeat_columns(columns, wide, tables, [&](index c) { return static_cast<T>(mean.data[c]); });
-  repeat_columns(columns, wide, tables + w, [&](index c) { return static_cast<T>(slope(c)); });
+  const auto slope = [&](index_t c) { return inv_std.data[c] * factor_at<T>(gamma, c); };
+  repeat_columns(columns, wide, tables, [&](index_t c) { return static_cast<T>(mean.data[c]); });
+  repeat_columns(columns, wide, tables + w, [&](index_t c) { return static_cast<T>(slope(c)); });
   // What T(mean) leaves of the mean is taken off here, where it is small.
-  repeat_columns(columns, wide, tables + 2 * w, [&](index c) {
+  repeat_columns(columns, wide, tables + 2 * w, [&](index_t c) {
     const double start = beta.data == nullptr ? 0.0 : static_cast<double>(beta.data[c]);
     return static_cast<T>(start - static_cast<double>(remainder_of<T>(mean.data[c])) * slope(c));
   });
-  for_wide_rows(x.extents[0], columns, wide, [&](index at, index n) {
-    array(y.data + at, n) =
-        (array(x.data + at, n) - array(tables, n)) * array(tables + w, n) + array(tables + 2 * w, n);
+  const writer<T> write(y.size(), x.data == y.data);
+  for_wide_rows(x.extents[0], columns, wide, [&](index_t at, index_t n) {
+    write(y.data + at, n, [from = x.data + at, tables, w]<class V>(index_t j) {
+      using namespace Eigen::internal;
+      return pmadd(psub(load<V>(from + j), load<V>(tables + j)), load<V>(tables + w + j), load<V>(tables + 2 * w + j));
+    });
   });
 }
 
@@ -123,21 +126,21 @@ void batch_norm_normalize(operand<T, 2> x, block<double const, 1> mean, block<do
 template <class T>
 void batch_norm_backward_sums(operand<T, 2> x, operand<T, 2> dy, block<double const, 1> mean,
                               block<double const, 1> inv_std, block<T, 1> sums, workspace& scratch) {
-  const index columns = x.extents[1];
+  const index_t columns = x.extents[1];
   const wide_rows wide(x.extents[0], columns);
   T* near = scratch.get<T>(0, wide.width);
-  repeat_columns(columns, wide, near, [&](index c) { return static_cast<T>(mean.data[c]); });
+  repeat_columns(columns, wide, near, [&](index_t c) { return static_cast<T>(mean.data[c]); });
   double* total = scratch.get<double>(2, 2 * columns);
   sum_columns<T, 2>(
       x.data, x.extents[0], columns, scratch,
-      [value = x.data, gradient = dy.data, near]<class V>(index at, index j, V* sum) {
+      [value = x.data, gradient = dy.data, near]<class V>(index_t at, index_t j, V* sum) {
         using namespace Eigen::internal;
         const V g = load<V>(gradient + at);
         sum[0] = padd(sum[0], g);
         sum[1] = pmadd(g, psub(load<V>(value + at), load<V>(near + j)), sum[1]);
       },
       total);
-  for (index c = 0; c < columns; ++c) {
+  for (index_t c = 0; c < columns; ++c) {
     const double by_difference = total[columns + c] - total[c] * static_cast<double>(remainder_of<T>(mean.data[c]));
     sums.data[c] = static_cast<T>(total[c]);
     sums.data[columns + c] = static_cast<T>(by_difference * inv_std.data[c]);
@@ -149,26 +152,30 @@ template <class T>
 void batch_norm_backward_input(operand<T, 2> x, operand<T, 2> dy, block<double const, 1> mean,
                                block<double const, 1> inv_std, operand<T, 1> gamma, operand<T, 1> sums, double count,
                                block<T, 2> dx, workspace& scratch) {
-  const index columns = x.extents[1];
+  const index_t columns = x.extents[1];
   const wide_rows wide(x.extents[0], columns);
-  const index w = wide.width;
+  const index_t w = wide.width;
   T* tables = scratch.get<T>(0, 4 * w);
   // dx = slope * dy + (x - T(mean)) * curve + rest, with everything that is the same for a channel in `rest`.
-  const auto slope = [&](index c) { return inv_std.data[c] * factor_at<T>(gamma, c); };
-  const auto curve = [&](index c) {
+  const auto slope = [&](index_t c) { return inv_std.data[c] * factor_at<T>(gamma, c); };
+  const auto curve = [&](index_t c) {
     return -slope(c) * inv_std.data[c] * static_cast<double>(sums.data[columns + c]) / count;
   };
-  repeat_columns(columns, wide, tables, [&](index c) { return static_cast<T>(mean.data[c]); });
-  repeat_columns(columns, wide, tables + w, [&](index c) { return static_cast<T>(slope(c)); });
-  repeat_columns(columns, wide, tables + 2 * w, [&](index c) { return static_cast<T>(curve(c)); });
-  repeat_columns(columns, wide, tables + 3 * w, [&](index c) {
+  repeat_columns(columns, wide, tables, [&](index_t c) { return static_cast<T>(mean.data[c]); });
+  repeat_columns(columns, wide, tables + w, [&](index_t c) { return static_cast<T>(slope(c)); });
+  repeat_columns(columns, wide, tables + 2 * w, [&](index_t c) { return static_cast<T>(curve(c)); });
+  repeat_columns(columns, wide, tables + 3 * w, [&](index_t c) {
     return static_cast<T>(-slope(c) * static_cast<double>(sums.data[c]) / count -
                           static_cast<double>(remainder_of<T>(mean.data[c])) * curve(c));
   });
-  for_wide_rows(x.extents[0], columns, wide, [&](index at, index n) {
-    array(dx.data + at, n) =
-        array(dy.data + at, n) * array(tables + w, n) +
-        ((array(x.data + at, n) - array(tables, n)) * array(tables + 2 * w, n) + array(tables + 3 * w, n));
+  const writer<T> write(dx.size(), dx.data == dy.data || dx.data == x.data);
+  for_wide_rows(x.extents[0], columns, wide, [&](index_t at, index_t n) {
+    write(dx.data + at, n, [value = x.data + at, gradient = dy.data + at, tables, w]<class V>(index_t j) {
+      using namespace Eigen::internal;
+      const V rest = pmadd(psub(load<V>(value + j), load<V>(tables + j)), load<V>(tables + 2 * w + j),
+                           load<V>(tables + 3 * w + j));
+      return pmadd(load<V>(gradient + j), load<V>(tables + w + j), rest);
+    });
   });
 }
 
@@ -176,13 +183,17 @@ void batch_norm_backward_input(operand<T, 2> x, operand<T, 2> dy, block<double c
 template <class T>
 void batch_norm_backward_input_evaluation(operand<T, 2> dy, block<double const, 1> inv_std, operand<T, 1> gamma,
                                           block<T, 2> dx, workspace& scratch) {
-  const index columns = dy.extents[1];
+  const index_t columns = dy.extents[1];
   const wide_rows wide(dy.extents[0], columns);
   T* slope = scratch.get<T>(0, wide.width);
   repeat_columns(columns, wide, slope,
-                 [&](index c) { return static_cast<T>(inv_std.data[c] * factor_at<T>(gamma, c)); });
-  for_wide_rows(dy.extents[0], columns, wide,
-                [&](index at, index n) { array(dx.data + at, n) = array(dy.data + at, n) * array(slope, n); });
+                 [&](index_t c) { return static_cast<T>(inv_std.data[c] * factor_at<T>(gamma, c)); });
+  const writer<T> write(dx.size(), dx.data == dy.data);
+  for_wide_rows(dy.extents[0], columns, wide, [&](index_t at, index_t n) {
+    write(dx.data + at, n, [from = dy.data + at, slope]<class V>(index_t j) {
+      return Eigen::internal::pmul(load<V>(from + j), load<V>(slope + j));
+    });
+  });
 }
 
 }  // namespace tessera::detail::eigen_kernels

@@ -17,53 +17,53 @@ namespace tessera::detail::eigen_kernels {
 
 /// Where an output pixel begins to read in the bordered image, and where it lies itself.
 struct spot {
-  index from;
-  index to;
+  index_t from;
+  index_t to;
 };
 
 /// Positions of the kernel that lie together in memory: the offset of the first from a spot, the number of its weights,
 /// and how many positions these are.
 struct tap {
-  index offset;
-  index slot;
-  index count;
+  index_t offset;
+  index_t slot;
+  index_t count;
 };
 
 template <class T>
 struct lanes {
   using packet = typename Eigen::internal::packet_traits<T>::type;
-  static constexpr index width = Eigen::internal::unpacket_traits<packet>::size;
+  static constexpr index_t width = Eigen::internal::unpacket_traits<packet>::size;
   static constexpr std::size_t pixels = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS >= 32 ? 14 : 8;  ///< of a forward tile
   static constexpr std::size_t terms = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS >= 32 ? 16 : 8;   ///< of a weight tile
 
   /// Packets for `channels` channels.
-  static constexpr index panels(index channels) { return (channels + width - 1) / width; }
+  static constexpr index_t panels(index_t channels) { return (channels + width - 1) / width; }
 };
 
 /// Where a weight lies: at slot * number + in * input channel + out * output channel. One of `in` and `out` is 1.
 struct weight_strides {
-  index slot;
-  index in;
-  index out;
+  index_t slot;
+  index_t in;
+  index_t out;
 };
 
 /// Weights as the tiles read them: [panel of output channels][slot][input channel][lane], zeros behind the last one.
 template <class T>
-void pack_weights(T const* from, weight_strides strides, index slots, index depth, index channels, T* to) {
-  constexpr index width = lanes<T>::width;
-  constexpr index side = 16;  // input channels turned at a time
-  for (index first = 0; first < channels; first += width, from += width * strides.out) {
-    const index used = std::min(width, channels - first);
-    for (index s = 0; s < slots; ++s, to += depth * width) {
+void pack_weights(T const* from, weight_strides strides, index_t slots, index_t depth, index_t channels, T* to) {
+  constexpr index_t width = lanes<T>::width;
+  constexpr index_t side = 16;  // input channels turned at a time
+  for (index_t first = 0; first < channels; first += width, from += width * strides.out) {
+    const index_t used = std::min(width, channels - first);
+    for (index_t s = 0; s < slots; ++s, to += depth * width) {
       T const* weights = from + s * strides.slot;
       if (used < width) std::fill_n(to, depth * width, T{0});
       if (strides.out == 1) {
-        for (index i = 0; i < depth; ++i) std::copy_n(weights + i * strides.in, used, to + i * width);
+        for (index_t i = 0; i < depth; ++i) std::copy_n(weights + i * strides.in, used, to + i * width);
         continue;
       }
-      for (index i0 = 0; i0 < depth; i0 += side)
-        for (index l = 0; l < used; ++l)
-          for (index i = i0; i < std::min(depth, i0 + side); ++i) to[i * width + l] = weights[l * strides.out + i];
+      for (index_t i0 = 0; i0 < depth; i0 += side)
+        for (index_t l = 0; l < used; ++l)
+          for (index_t i = i0; i < std::min(depth, i0 + side); ++i) to[i * width + l] = weights[l * strides.out + i];
     }
   }
 }
@@ -74,24 +74,24 @@ struct gather_job {
   T const* source;
   T* target;
   T const* weights;  ///< see `pack_weights`
-  index slots;       ///< taps that `weights` holds
-  index depth;       ///< channels summed over
-  index channels;    ///< channels made
+  index_t slots;     ///< taps that `weights` holds
+  index_t depth;     ///< channels summed over
+  index_t channels;  ///< channels made
 };
 
 template <class T, std::size_t... R>
-[[gnu::always_inline]] inline void gather_tile(gather_job<T> const& job, std::vector<tap> const& taps, index panel,
+[[gnu::always_inline]] inline void gather_tile(gather_job<T> const& job, std::vector<tap> const& taps, index_t panel,
                                                spot const* spots, std::size_t count, std::index_sequence<R...>) {
   using namespace Eigen::internal;
   using packet = typename lanes<T>::packet;
-  constexpr index width = lanes<T>::width;
+  constexpr index_t width = lanes<T>::width;
   // A tile that is not full computes its last pixel several times.
   T const* const pixel[] = {job.source + spots[std::min(R, count - 1)].from...};
   packet sum[] = {(static_cast<void>(R), pset1<packet>(T{0}))...};
   for (tap const& t : taps) {
     T const* w = job.weights + (panel * job.slots + t.slot) * job.depth * width;
-    index i = t.offset;
-    const index end = t.offset + t.count * job.depth;
+    index_t i = t.offset;
+    const index_t end = t.offset + t.count * job.depth;
     for (; i + 4 <= end; i += 4, w += 4 * width) {
       const packet w0 = pload<packet>(w);
       const packet w1 = pload<packet>(w + width);
@@ -110,7 +110,7 @@ template <class T, std::size_t... R>
       ((sum[R] = pmadd(pset1<packet>(pixel[R][i]), w0, sum[R])), ...);
     }
   }
-  const index first = panel * width;
+  const index_t first = panel * width;
   if (first + width <= job.channels) {
     ((R < count ? pstoreu(job.target + spots[R].to + first, sum[R]) : void()), ...);
   } else {
@@ -123,15 +123,15 @@ template <class T, std::size_t... R>
 
 /// Every spot's channels: the sum over taps of gathered pixels times weights. Without taps they become zero.
 template <class T>
-void gather(gather_job<T> const& job, std::vector<tap> const& taps, spot const* spots, index count) {
-  constexpr auto tile = static_cast<index>(lanes<T>::pixels);
+void gather(gather_job<T> const& job, std::vector<tap> const& taps, spot const* spots, index_t count) {
+  constexpr auto tile = static_cast<index_t>(lanes<T>::pixels);
   // As many pixels as stay in the second-level cache while the panels of weights pass by.
-  const index fitting = (index{1} << 17) / static_cast<index>(sizeof(T)) / std::max<index>(1, job.depth);
-  const index chunk = std::max<index>(4, fitting / tile) * tile;
-  for (index begin = 0; begin < count; begin += chunk) {
-    const index end = std::min(count, begin + chunk);
-    for (index panel = 0; panel < lanes<T>::panels(job.channels); ++panel)
-      for (index s = begin; s < end; s += tile)
+  const index_t fitting = (index_t{1} << 17) / static_cast<index_t>(sizeof(T)) / std::max<index_t>(1, job.depth);
+  const index_t chunk = std::max<index_t>(4, fitting / tile) * tile;
+  for (index_t begin = 0; begin < count; begin += chunk) {
+    const index_t end = std::min(count, begin + chunk);
+    for (index_t panel = 0; panel < lanes<T>::panels(job.channels); ++panel)
+      for (index_t s = begin; s < end; s += tile)
         gather_tile(job, taps, panel, spots + s, static_cast<std::size_t>(std::min(tile, end - s)),
                     std::make_index_sequence<lanes<T>::pixels>{});
   }
@@ -139,59 +139,59 @@ void gather(gather_job<T> const& job, std::vector<tap> const& taps, spot const* 
 
 /// sums[term][lane] += sum over `count` spots of source[from + term] * gradient[to + lane].
 template <class T, std::size_t... R>
-[[gnu::always_inline]] inline void reduce_tile(T const* source, T const* gradient, spot const* spots, index count,
+[[gnu::always_inline]] inline void reduce_tile(T const* source, T const* gradient, spot const* spots, index_t count,
                                                T* sums, std::index_sequence<R...>) {
   using namespace Eigen::internal;
   using packet = typename lanes<T>::packet;
   packet sum[] = {(static_cast<void>(R), pset1<packet>(T{0}))...};
-  for (index s = 0; s < count; ++s) {
+  for (index_t s = 0; s < count; ++s) {
     T const* x = source + spots[s].from;
     const packet g = ploadu<packet>(gradient + spots[s].to);
     ((sum[R] = pmadd(pset1<packet>(x[R]), g, sum[R])), ...);
   }
   const auto add_to = [](T* total, packet s) { pstore(total, padd(s, pload<packet>(total))); };
-  (add_to(sums + static_cast<index>(R) * lanes<T>::width, sum[R]), ...);
+  (add_to(sums + static_cast<index_t>(R) * lanes<T>::width, sum[R]), ...);
 }
 
 /// A weight gradient as the tiles make it: [panel of output channels][term][lane], terms tap by tap, channel by
 /// channel.
 template <class T>
 struct reduce_job {
-  static constexpr index width = lanes<T>::width;
-  static constexpr auto tile = static_cast<index>(lanes<T>::terms);
-  static constexpr index chunk = 256;  ///< pixels taken together: a tile of their inputs stays in the nearest cache
+  static constexpr index_t width = lanes<T>::width;
+  static constexpr auto tile = static_cast<index_t>(lanes<T>::terms);
+  static constexpr index_t chunk = 256;  ///< pixels taken together: a tile of their inputs stays in the nearest cache
 
-  index channels;               ///< output channels
-  index used;                   ///< terms
-  std::vector<index> offsets;   ///< of each term from a spot, filled up to whole tiles
-  std::vector<spot> in_packed;  ///< where the pixels of a chunk lie in packed inputs and gradients
-  bool contiguous;              ///< inputs and gradients are read where they are; with more panels copies pay
+  index_t channels;              ///< output channels
+  index_t used;                  ///< terms
+  std::vector<index_t> offsets;  ///< of each term from a spot, filled up to whole tiles
+  std::vector<spot> in_packed;   ///< where the pixels of a chunk lie in packed inputs and gradients
+  bool contiguous;               ///< inputs and gradients are read where they are; with more panels copies pay
 
   /// Terms beyond the last repeat it; their sums are not looked at.
-  reduce_job(std::vector<tap> const& taps, index depth, index out_channels)
+  reduce_job(std::vector<tap> const& taps, index_t depth, index_t out_channels)
       : channels(out_channels), contiguous(channels == width) {
     for (tap const& t : taps) {
-      for (index i = 0; i < t.count * depth; ++i) offsets.push_back(t.offset + i);
+      for (index_t i = 0; i < t.count * depth; ++i) offsets.push_back(t.offset + i);
       if (t.count * depth % tile != 0) contiguous = false;
     }
-    used = static_cast<index>(offsets.size());
+    used = static_cast<index_t>(offsets.size());
     offsets.resize(static_cast<std::size_t>((used + tile - 1) / tile * tile), offsets.back());
-    for (index s = 0; s < chunk; ++s) in_packed.push_back({s * tile, s * width});
+    for (index_t s = 0; s < chunk; ++s) in_packed.push_back({s * tile, s * width});
   }
-  index panels() const { return lanes<T>::panels(channels); }
-  index terms() const { return static_cast<index>(offsets.size()); }
-  index size() const { return panels() * terms() * width; }
-  index scratch_size() const { return chunk * (panels() * width + tile); }
+  index_t panels() const { return lanes<T>::panels(channels); }
+  index_t terms() const { return static_cast<index_t>(offsets.size()); }
+  index_t size() const { return panels() * terms() * width; }
+  index_t scratch_size() const { return chunk * (panels() * width + tile); }
 
-  void run(T const* source, T const* gradient, spot const* spots, index count, T* packed, T* sums) const {
+  void run(T const* source, T const* gradient, spot const* spots, index_t count, T* packed, T* sums) const {
     T* inputs = packed + panels() * chunk * width;
     for (; count > 0; spots += chunk, count -= chunk) {
-      const index pixels = std::min(chunk, count);
+      const index_t pixels = std::min(chunk, count);
       pack_gradients(gradient, spots, pixels, packed);
-      for (index t = 0; t < terms(); t += tile) {
-        index const* at = offsets.data() + t;
+      for (index_t t = 0; t < terms(); t += tile) {
+        index_t const* at = offsets.data() + t;
         if (!contiguous) pack_inputs(source, at, spots, pixels, inputs);
-        for (index p = 0; p < panels(); ++p) {
+        for (index_t p = 0; p < panels(); ++p) {
           T* to = sums + (p * terms() + t) * width;
           constexpr auto all = std::make_index_sequence<lanes<T>::terms>{};
           if (contiguous)
@@ -205,36 +205,36 @@ struct reduce_job {
 
   /// Writes the sums as [output channel][term].
   void store(T const* sums, T* out) const {
-    for (index first = 0; first < channels; first += width, sums += terms() * width) {
-      const index lanes_used = std::min(width, channels - first);
-      for (index t = 0; t < used; t += tile)
-        for (index l = 0; l < lanes_used; ++l)
-          for (index i = t; i < std::min(used, t + tile); ++i) out[(first + l) * used + i] = sums[i * width + l];
+    for (index_t first = 0; first < channels; first += width, sums += terms() * width) {
+      const index_t lanes_used = std::min(width, channels - first);
+      for (index_t t = 0; t < used; t += tile)
+        for (index_t l = 0; l < lanes_used; ++l)
+          for (index_t i = t; i < std::min(used, t + tile); ++i) out[(first + l) * used + i] = sums[i * width + l];
     }
   }
 
  private:
-  void pack_gradients(T const* gradient, spot const* spots, index pixels, T* to) const {
-    for (index first = 0; first < channels; first += width, to += chunk * width) {
-      const index lanes_used = std::min(width, channels - first);
-      for (index s = 0; s < pixels; ++s) {
+  void pack_gradients(T const* gradient, spot const* spots, index_t pixels, T* to) const {
+    for (index_t first = 0; first < channels; first += width, to += chunk * width) {
+      const index_t lanes_used = std::min(width, channels - first);
+      for (index_t s = 0; s < pixels; ++s) {
         T const* from = gradient + spots[s].to + first;
         if (lanes_used == width)
           std::copy_n(from, width, to + s * width);
         else
-          for (index l = 0; l < width; ++l) to[s * width + l] = l < lanes_used ? from[l] : T{0};
+          for (index_t l = 0; l < width; ++l) to[s * width + l] = l < lanes_used ? from[l] : T{0};
       }
     }
   }
-  static void pack_inputs(T const* source, index const* at, spot const* spots, index pixels, T* to) {
+  static void pack_inputs(T const* source, index_t const* at, spot const* spots, index_t pixels, T* to) {
     bool together = true;
-    for (index r = 1; r < tile; ++r) together = together && at[r] == at[0] + r;
-    for (index s = 0; s < pixels; ++s, to += tile) {
+    for (index_t r = 1; r < tile; ++r) together = together && at[r] == at[0] + r;
+    for (index_t s = 0; s < pixels; ++s, to += tile) {
       T const* from = source + spots[s].from;
       if (together)
         std::copy_n(from + at[0], tile, to);
       else
-        for (index r = 0; r < tile; ++r) to[r] = from[at[r]];
+        for (index_t r = 0; r < tile; ++r) to[r] = from[at[r]];
     }
   }
 };
@@ -242,23 +242,23 @@ struct reduce_job {
 // Depthwise: every channel has its own weight at each tap, stored [tap][channel].
 
 template <class T>
-void gather_depthwise(gather_job<T> const& job, std::vector<tap> const& taps, spot const* spots, index count) {
-  for (index s = 0; s < count; ++s) {
+void gather_depthwise(gather_job<T> const& job, std::vector<tap> const& taps, spot const* spots, index_t count) {
+  for (index_t s = 0; s < count; ++s) {
     auto sum = array(job.target + spots[s].to, job.channels);
     T const* from = job.source + spots[s].from;
     sum.setZero();
     for (tap const& t : taps)
-      for (index k = 0; k < t.count * job.channels; k += job.channels)
+      for (index_t k = 0; k < t.count * job.channels; k += job.channels)
         sum += array(from + t.offset + k, job.channels) * array(job.weights + t.slot * job.channels + k, job.channels);
   }
 }
 
 template <class T>
-void reduce_depthwise(T const* source, std::vector<tap> const& taps, spot const* spots, index count, T const* gradient,
-                      index channels, T* sums) {
-  for (index s = 0; s < count; ++s)
+void reduce_depthwise(T const* source, std::vector<tap> const& taps, spot const* spots, index_t count,
+                      T const* gradient, index_t channels, T* sums) {
+  for (index_t s = 0; s < count; ++s)
     for (tap const& t : taps)
-      for (index k = 0; k < t.count * channels; k += channels)
+      for (index_t k = 0; k < t.count * channels; k += channels)
         array(sums + t.slot * channels + k, channels) +=
             array(source + spots[s].from + t.offset + k, channels) * array(gradient + spots[s].to, channels);
 }

@@ -11,8 +11,8 @@ namespace tessera::detail::eigen_kernels {
 using label_block = block<std::int64_t const, 1>;
 
 /// First row whose label is neither a class nor `ignore_index`; -1 where all are right.
-inline index first_bad_label(label_block labels, index classes, std::int64_t ignore_index) {
-  for (index r = 0; r < labels.size(); ++r) {
+inline index_t first_bad_label(label_block labels, index_t classes, std::int64_t ignore_index) {
+  for (index_t r = 0; r < labels.size(); ++r) {
     const std::int64_t label = labels.data[r];
     if (label != ignore_index && (label < 0 || label >= classes)) return r;
   }
@@ -25,20 +25,20 @@ inline index first_bad_label(label_block labels, index classes, std::int64_t ign
 template <class T>
 void cross_entropy_sums(operand<T, 2> logits, label_block labels, operand<T, 1> maximum,
                         cross_entropy_part<std::type_identity_t<T>> part, block<T, 2> sums) {
-  const index rows = logits.extents[0];
-  const index local = logits.extents[1];
-  const index fields = part.sums();
+  const index_t rows = logits.extents[0];
+  const index_t local = logits.extents[1];
+  const index_t fields = part.sums();
   std::fill(sums.begin(), sums.end(), T{0});
   if (local == 0) return;
   T all_weights = static_cast<T>(local);
   if (part.class_weights != nullptr) all_weights = array(part.class_weights, local).sum();
-  for (index r = 0; r < rows; ++r) {
+  for (index_t r = 0; r < rows; ++r) {
     T const* row = logits.data + r * local;
     const T most = maximum.data[r];
     T* out = sums.data + r;
     out[0] = (array(row, local) - most).exp().sum();
     if (labels.data[r] == part.ignore_index) continue;
-    const index label = labels.data[r] - part.class_offset;
+    const index_t label = labels.data[r] - part.class_offset;
     if (label >= 0 && label < local) {
       out[rows] = row[label] - most;
       if (fields > 2) out[2 * rows] = part.class_weights == nullptr ? T{1} : part.class_weights[label];
@@ -59,7 +59,7 @@ struct row_weights {
   double each;    ///< smoothing / classes
   double weight;  ///< weight of the target class
 
-  row_weights(T const* sums, index rows, cross_entropy_part<T> const& part)
+  row_weights(T const* sums, index_t rows, cross_entropy_part<T> const& part)
       : weight(part.sums() > 2 ? static_cast<double>(sums[2 * rows]) : 1.0) {
     target = (1 - part.label_smoothing) * weight;
     each = part.label_smoothing / static_cast<double>(part.classes);
@@ -70,9 +70,9 @@ struct row_weights {
 template <class T>
 cross_entropy_totals cross_entropy_loss(operand<T, 2> sums, label_block labels,
                                         cross_entropy_part<std::type_identity_t<T>> part, block<T, 1> row_loss) {
-  const index rows = labels.size();
+  const index_t rows = labels.size();
   cross_entropy_totals totals;
-  for (index r = 0; r < rows; ++r) {
+  for (index_t r = 0; r < rows; ++r) {
     double loss = 0;
     if (labels.data[r] != part.ignore_index) {
       T const* at = sums.data + r;
@@ -94,9 +94,9 @@ template <class T>
 void cross_entropy_gradient(operand<T, 2> logits, label_block labels, operand<T, 1> maximum, operand<T, 2> sums,
                             cross_entropy_part<std::type_identity_t<T>> part, double scale, operand<T, 1> row_scale,
                             block<T, 2> dlogits) {
-  const index rows = logits.extents[0];
-  const index local = logits.extents[1];
-  for (index r = 0; r < rows; ++r) {
+  const index_t rows = logits.extents[0];
+  const index_t local = logits.extents[1];
+  for (index_t r = 0; r < rows; ++r) {
     auto out = array(dlogits.data + r * local, local);
     if (labels.data[r] == part.ignore_index) {
       out.setZero();
@@ -116,7 +116,7 @@ void cross_entropy_gradient(operand<T, 2> logits, label_block labels, operand<T,
       else
         out -= array(part.class_weights, local) * each;
     }
-    const index label = labels.data[r] - part.class_offset;
+    const index_t label = labels.data[r] - part.class_offset;
     if (label >= 0 && label < local) out[label] -= static_cast<T>(factor * w.target);
   }
 }
@@ -125,7 +125,7 @@ void cross_entropy_gradient(operand<T, 2> logits, label_block labels, operand<T,
 
 /// The weighted, smoothed targets of the local classes of one row.
 template <class T>
-void weighted_targets(T const* targets, index local, cross_entropy_part<T> const& part, T* out) {
+void weighted_targets(T const* targets, index_t local, cross_entropy_part<T> const& part, T* out) {
   const T keep = static_cast<T>(1 - part.label_smoothing);
   const T each = static_cast<T>(part.label_smoothing / static_cast<double>(part.classes));
   array(out, local) = array(targets, local) * keep + each;
@@ -137,10 +137,10 @@ template <class T>
 void cross_entropy_probability_sums(operand<T, 2> logits, operand<T, 2> targets, operand<T, 1> maximum,
                                     cross_entropy_part<std::type_identity_t<T>> part, block<T, 2> sums,
                                     workspace& scratch) {
-  const index rows = logits.extents[0];
-  const index local = logits.extents[1];
+  const index_t rows = logits.extents[0];
+  const index_t local = logits.extents[1];
   T* weighted = scratch.get<T>(0, local);
-  for (index r = 0; r < rows; ++r) {
+  for (index_t r = 0; r < rows; ++r) {
     const auto row = array(logits.data + r * local, local) - maximum.data[r];
     weighted_targets<T>(targets.data + r * local, local, part, weighted);
     sums.data[r] = row.exp().sum();
@@ -152,9 +152,9 @@ void cross_entropy_probability_sums(operand<T, 2> logits, operand<T, 2> targets,
 /// Loss of each row (if `row_loss` is not empty) and its sum over rows; the weight is the number of rows.
 template <class T>
 cross_entropy_totals cross_entropy_probability_loss(operand<T, 2> sums, block<T, 1> row_loss) {
-  const index rows = sums.extents[1];
+  const index_t rows = sums.extents[1];
   cross_entropy_totals totals{0, static_cast<double>(rows)};
-  for (index r = 0; r < rows; ++r) {
+  for (index_t r = 0; r < rows; ++r) {
     const double loss = static_cast<double>(sums.data[2 * rows + r]) * std::log(static_cast<double>(sums.data[r])) -
                         static_cast<double>(sums.data[rows + r]);
     totals.loss += loss;
@@ -168,10 +168,10 @@ void cross_entropy_probability_gradient(operand<T, 2> logits, operand<T, 2> targ
                                         operand<T, 2> sums, cross_entropy_part<std::type_identity_t<T>> part,
                                         double scale, operand<T, 1> row_scale, block<T, 2> dlogits,
                                         workspace& scratch) {
-  const index rows = logits.extents[0];
-  const index local = logits.extents[1];
+  const index_t rows = logits.extents[0];
+  const index_t local = logits.extents[1];
   T* weighted = scratch.get<T>(0, local);
-  for (index r = 0; r < rows; ++r) {
+  for (index_t r = 0; r < rows; ++r) {
     weighted_targets<T>(targets.data + r * local, local, part, weighted);
     const double factor = row_scale.size() == 0 ? scale : scale * static_cast<double>(row_scale.data[r]);
     const double whole = static_cast<double>(sums.data[2 * rows + r]) / static_cast<double>(sums.data[r]);

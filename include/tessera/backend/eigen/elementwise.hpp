@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/backend/eigen/map.hpp>
+#include <tessera/backend/eigen/writer.hpp>
 #include <tessera/backend/settings.hpp>
 
 namespace tessera::detail::eigen_kernels {
@@ -9,35 +9,44 @@ namespace tessera::detail::eigen_kernels {
 
 template <class T>
 void relu_forward(operand<T, 1> x, block<T, 1> y) {
-  array(y) = larger(array(x), Eigen::Array<T, Eigen::Dynamic, 1>::Zero(x.size()));
+  writer<T>(y.size(), x.data == y.data)(y.data, y.size(), [from = x.data]<class V>(index_t i) {
+    using namespace Eigen::internal;
+    return pmax<Eigen::PropagateNaN>(load<V>(from + i), pzero(V{}));
+  });
 }
 
 template <class T>
 void relu_backward(operand<T, 1> y, operand<T, 1> dy, block<T, 1> dx) {
-  const index n = dx.size();
+  const index_t n = dx.size();
   T const* value = y.data;
   T* out = dx.data;
   // Apart, so that both loops vectorise: the first has no second pointer that might overlap.
   if (dy.data == dx.data) {
-    for (index i = 0; i < n; ++i) out[i] = value[i] <= T{0} ? T{0} : out[i];
+    for (index_t i = 0; i < n; ++i) out[i] = value[i] <= T{0} ? T{0} : out[i];
   } else {
-    for (index i = 0; i < n; ++i) out[i] = value[i] <= T{0} ? T{0} : dy.data[i];
+    for (index_t i = 0; i < n; ++i) out[i] = value[i] <= T{0} ? T{0} : dy.data[i];
   }
 }
 
 template <class T>
 void add(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
-  array(y) = array(a) + array(b);
+  writer<T>(y.size(), a.data == y.data || b.data == y.data)(y.data, y.size(), [a, b]<class V>(index_t i) {
+    return Eigen::internal::padd(load<V>(a.data + i), load<V>(b.data + i));
+  });
 }
 
 template <class T>
 void sub(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
-  array(y) = array(a) - array(b);
+  writer<T>(y.size(), a.data == y.data || b.data == y.data)(y.data, y.size(), [a, b]<class V>(index_t i) {
+    return Eigen::internal::psub(load<V>(a.data + i), load<V>(b.data + i));
+  });
 }
 
 template <class T>
 void mul(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
-  array(y) = array(a) * array(b);
+  writer<T>(y.size(), a.data == y.data || b.data == y.data)(y.data, y.size(), [a, b]<class V>(index_t i) {
+    return Eigen::internal::pmul(load<V>(a.data + i), load<V>(b.data + i));
+  });
 }
 
 template <class T>

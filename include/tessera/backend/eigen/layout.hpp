@@ -9,21 +9,21 @@ namespace tessera::detail::eigen_kernels {
 
 /// Writes `count` row-major matrices of `rows` x `columns` as their transposes.
 template <class T>
-void transpose_each(T const* from, index count, index rows, index columns, T* to) {
-  const index size = rows * columns;
+void transpose_each(T const* from, index_t count, index_t rows, index_t columns, T* to) {
+  const index_t size = rows * columns;
   if (rows == 1 || columns == 1) {
     std::copy_n(from, count * size, to);
     return;
   }
   // Squares that stay in the first-level cache, so that neither side is walked with a long stride for long.
-  constexpr index side = 16;
-  for (index n = 0; n < count; ++n, from += size, to += size) {
-    for (index c0 = 0; c0 < columns; c0 += side) {
-      const index c1 = std::min(columns, c0 + side);
-      for (index r0 = 0; r0 < rows; r0 += side) {
-        const index r1 = std::min(rows, r0 + side);
-        for (index c = c0; c < c1; ++c)
-          for (index r = r0; r < r1; ++r) to[c * rows + r] = from[r * columns + c];
+  constexpr index_t side = 16;
+  for (index_t n = 0; n < count; ++n, from += size, to += size) {
+    for (index_t c0 = 0; c0 < columns; c0 += side) {
+      const index_t c1 = std::min(columns, c0 + side);
+      for (index_t r0 = 0; r0 < rows; r0 += side) {
+        const index_t r1 = std::min(rows, r0 + side);
+        for (index_t c = c0; c < c1; ++c)
+          for (index_t r = r0; r < r1; ++r) to[c * rows + r] = from[r * columns + c];
       }
     }
   }

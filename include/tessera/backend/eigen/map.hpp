@@ -15,7 +15,7 @@ using like = std::conditional_t<std::is_const_v<T>, Other const, Other>;
 
 /// Elements in a row as an Eigen array: explicit vector code at any optimisation level, safe in place.
 template <class T>
-auto array(T* data, index size) {
+auto array(T* data, index_t size) {
   return Eigen::Map<like<T, Eigen::Array<std::remove_const_t<T>, Eigen::Dynamic, 1>>>(data, size);
 }
 template <class T, int Rank>
@@ -25,13 +25,13 @@ auto array(block<T, Rank> b) {
 
 /// A row-major matrix.
 template <class T>
-auto matrix(T* data, index rows, index columns) {
+auto matrix(T* data, index_t rows, index_t columns) {
   return Eigen::Map<like<T, Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>>(
       data, rows, columns);
 }
 /// The transpose of a row-major matrix of extents `columns` x `rows`, without a transpose expression.
 template <class T>
-auto transposed(T* data, index rows, index columns) {
+auto transposed(T* data, index_t rows, index_t columns) {
   return Eigen::Map<like<T, Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>>>(
       data, rows, columns);
 }
@@ -47,7 +47,7 @@ auto larger(Eigen::ArrayBase<A> const& a, Eigen::ArrayBase<B> const& b) {
 class workspace {
  public:
   template <class T>
-  T* get(int slot, index count) {
+  T* get(int slot, index_t count) {
     buffer& b = slots_[static_cast<std::size_t>(slot)];
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
     if (b.bytes < bytes) {

@@ -11,24 +11,24 @@ namespace tessera::detail::eigen_kernels {
 
 /// The window positions inside the input: rows `first`, `first + step`, ... below `end`; none if first >= end.
 struct window_side {
-  index first;
-  index end;
+  index_t first;
+  index_t end;
 };
 
-inline window_side window_at(index out, std::size_t dim, index input, pool2d_geometry const& g) {
-  const index begin = out * g.stride[dim] - g.padding_before[dim];
-  const index step = g.dilation[dim];
-  const index skipped = begin < 0 ? (-begin + step - 1) / step : 0;
+inline window_side window_at(index_t out, std::size_t dim, index_t input, pool2d_geometry const& g) {
+  const index_t begin = out * g.stride[dim] - g.padding_before[dim];
+  const index_t step = g.dilation[dim];
+  const index_t skipped = begin < 0 ? (-begin + step - 1) / step : 0;
   return {begin + skipped * step, std::min(input, begin + step * (g.kernel[dim] - 1) + 1)};
 }
 
 /// Calls `with(input image, output pixel number, rows, columns)` for every output pixel, image by image.
 template <class Call>
 void for_windows(shape<4> const& input, shape<4> const& output, pool2d_geometry const& g, Call with) {
-  index pixel = 0;
-  for (index n = 0; n < output[0]; ++n)
-    for (index h = 0; h < output[2]; ++h)
-      for (index w = 0; w < output[3]; ++w, ++pixel)
+  index_t pixel = 0;
+  for (index_t n = 0; n < output[0]; ++n)
+    for (index_t h = 0; h < output[2]; ++h)
+      for (index_t w = 0; w < output[3]; ++w, ++pixel)
         with(n, pixel, window_at(h, 0, input[2], g), window_at(w, 1, input[3], g));
 }
 
@@ -37,9 +37,9 @@ void for_windows(shape<4> const& input, shape<4> const& output, pool2d_geometry 
 /// Takes the larger values and their place. A NaN is larger than any number; of equal values, and of NaNs, the first
 /// stays.
 template <class T>
-void take_larger(T const* __restrict values, std::int32_t place, index channels, T* __restrict best,
+void take_larger(T const* __restrict values, std::int32_t place, index_t channels, T* __restrict best,
                  std::int32_t* __restrict where) {
-  for (index c = 0; c < channels; ++c) {
+  for (index_t c = 0; c < channels; ++c) {
     const bool larger = !(values[c] <= best[c]) & (best[c] == best[c]);
     best[c] = larger ? values[c] : best[c];
     where[c] = larger ? place : where[c];
@@ -48,23 +48,23 @@ void take_larger(T const* __restrict values, std::int32_t place, index channels,
 
 /// Adds the gradients that belong to a place.
 template <class T>
-void add_where(T const* __restrict gradient, std::int32_t const* __restrict where, std::int32_t place, index channels,
+void add_where(T const* __restrict gradient, std::int32_t const* __restrict where, std::int32_t place, index_t channels,
                T* __restrict sum) {
-  for (index c = 0; c < channels; ++c) sum[c] += where[c] == place ? gradient[c] : T{0};
+  for (index_t c = 0; c < channels; ++c) sum[c] += where[c] == place ? gradient[c] : T{0};
 }
 
 /// A window that meets padding only gives minus infinity and the place -1.
 template <class T>
 void max_pool2d_forward(operand<T, 4> x, block<T, 4> y, block<std::int32_t, 4> argmax, pool2d_geometry const& g) {
-  const index channels = x.extents[1];
-  const index width = x.extents[3];
-  const index image = channels * x.extents[2] * width;
-  for_windows(x.extents, y.extents, g, [&](index n, index pixel, window_side rows, window_side columns) {
+  const index_t channels = x.extents[1];
+  const index_t width = x.extents[3];
+  const index_t image = channels * x.extents[2] * width;
+  for_windows(x.extents, y.extents, g, [&](index_t n, index_t pixel, window_side rows, window_side columns) {
     T* best = y.data + pixel * channels;
     std::int32_t* where = argmax.data + pixel * channels;
     bool first = true;
-    for (index h = rows.first; h < rows.end; h += g.dilation[0]) {
-      for (index w = columns.first; w < columns.end; w += g.dilation[1]) {
+    for (index_t h = rows.first; h < rows.end; h += g.dilation[0]) {
+      for (index_t w = columns.first; w < columns.end; w += g.dilation[1]) {
         T const* values = x.data + n * image + (h * width + w) * channels;
         const auto place = static_cast<std::int32_t>(h * width + w);
         if (first) {
@@ -86,28 +86,29 @@ void max_pool2d_forward(operand<T, 4> x, block<T, 4> y, block<std::int32_t, 4> a
 template <class T>
 void max_pool2d_backward(operand<T, 4> dy, block<std::int32_t const, 4> argmax, block<T, 4> dx,
                          pool2d_geometry const& g) {
-  const index channels = dx.extents[1];
-  const index width = dx.extents[3];
-  const index image = channels * dx.extents[2] * width;
+  const index_t channels = dx.extents[1];
+  const index_t width = dx.extents[3];
+  const index_t image = channels * dx.extents[2] * width;
   std::fill(dx.begin(), dx.end(), T{0});
-  for_windows(dx.extents, dy.extents, g, [&](index n, index pixel, window_side rows, window_side columns) {
+  for_windows(dx.extents, dy.extents, g, [&](index_t n, index_t pixel, window_side rows, window_side columns) {
     // Every position of the window is compared: vector code, where following the places would be scalar.
-    for (index h = rows.first; h < rows.end; h += g.dilation[0])
-      for (index w = columns.first; w < columns.end; w += g.dilation[1])
+    for (index_t h = rows.first; h < rows.end; h += g.dilation[0])
+      for (index_t w = columns.first; w < columns.end; w += g.dilation[1])
         add_where(dy.data + pixel * channels, argmax.data + pixel * channels, static_cast<std::int32_t>(h * width + w),
                   channels, dx.data + n * image + (h * width + w) * channels);
   });
 }
 
 /// 1 / divisor of the window of an output pixel. What lies beyond the right padding never counts.
-inline double window_share(index h, index w, window_side rows, window_side columns, shape<4> const& input,
+inline double window_share(index_t h, index_t w, window_side rows, window_side columns, shape<4> const& input,
                            pool2d_geometry const& g) {
   if (!g.count_include_pad) {
-    const index valid = std::max<index>(0, rows.end - rows.first) * std::max<index>(0, columns.end - columns.first);
+    const index_t valid =
+        std::max<index_t>(0, rows.end - rows.first) * std::max<index_t>(0, columns.end - columns.first);
     return valid == 0 ? 0.0 : 1.0 / static_cast<double>(valid);
   }
-  const auto side = [&](index out, std::size_t dim, index extent) {
-    const index begin = out * g.stride[dim] - g.padding_before[dim];
+  const auto side = [&](index_t out, std::size_t dim, index_t extent) {
+    const index_t begin = out * g.stride[dim] - g.padding_before[dim];
     return std::min(begin + g.kernel[dim], extent + g.padding_after[dim]) - begin;
   };
   return 1.0 / static_cast<double>(side(h, 0, input[2]) * side(w, 1, input[3]));
@@ -115,61 +116,62 @@ inline double window_share(index h, index w, window_side rows, window_side colum
 
 template <class T>
 void avg_pool2d_forward(operand<T, 4> x, block<T, 4> y, pool2d_geometry const& g) {
-  const index channels = x.extents[1];
-  const index width = x.extents[3];
-  const index image = channels * x.extents[2] * width;
-  for_windows(x.extents, y.extents, g, [&](index n, index pixel, window_side rows, window_side columns) {
+  const index_t channels = x.extents[1];
+  const index_t width = x.extents[3];
+  const index_t image = channels * x.extents[2] * width;
+  for_windows(x.extents, y.extents, g, [&](index_t n, index_t pixel, window_side rows, window_side columns) {
     auto mean = array(y.data + pixel * channels, channels);
     mean.setZero();
-    for (index h = rows.first; h < rows.end; ++h)
-      for (index w = columns.first; w < columns.end; ++w)
+    for (index_t h = rows.first; h < rows.end; ++h)
+      for (index_t w = columns.first; w < columns.end; ++w)
         mean += array(x.data + n * image + (h * width + w) * channels, channels);
-    const index place = pixel % (y.extents[2] * y.extents[3]);
+    const index_t place = pixel % (y.extents[2] * y.extents[3]);
     mean *= static_cast<T>(window_share(place / y.extents[3], place % y.extents[3], rows, columns, x.extents, g));
   });
 }
 
 template <class T>
 void avg_pool2d_backward(operand<T, 4> dy, block<T, 4> dx, pool2d_geometry const& g) {
-  const index channels = dx.extents[1];
-  const index width = dx.extents[3];
-  const index image = channels * dx.extents[2] * width;
+  const index_t channels = dx.extents[1];
+  const index_t width = dx.extents[3];
+  const index_t image = channels * dx.extents[2] * width;
   std::fill(dx.begin(), dx.end(), T{0});
-  for_windows(dx.extents, dy.extents, g, [&](index n, index pixel, window_side rows, window_side columns) {
-    const index place = pixel % (dy.extents[2] * dy.extents[3]);
+  for_windows(dx.extents, dy.extents, g, [&](index_t n, index_t pixel, window_side rows, window_side columns) {
+    const index_t place = pixel % (dy.extents[2] * dy.extents[3]);
     const T share =
         static_cast<T>(window_share(place / dy.extents[3], place % dy.extents[3], rows, columns, dx.extents, g));
     const auto gradient = array(dy.data + pixel * channels, channels) * share;
-    for (index h = rows.first; h < rows.end; ++h)
-      for (index w = columns.first; w < columns.end; ++w)
+    for (index_t h = rows.first; h < rows.end; ++h)
+      for (index_t w = columns.first; w < columns.end; ++w)
         array(dx.data + n * image + (h * width + w) * channels, channels) += gradient;
   });
 }
 
 /// Sum over height and width divided by `count`.
 template <class T>
-void global_avg_pool_forward(operand<T, 4> x, block<T, 4> y, index count, workspace& scratch) {
-  const index channels = x.extents[1];
-  const index pixels = x.extents[2] * x.extents[3];
+void global_avg_pool_forward(operand<T, 4> x, block<T, 4> y, index_t count, workspace& scratch) {
+  const index_t channels = x.extents[1];
+  const index_t pixels = x.extents[2] * x.extents[3];
   double* sums = scratch.get<double>(2, channels);
-  for (index n = 0; n < x.extents[0]; ++n) {
+  for (index_t n = 0; n < x.extents[0]; ++n) {
     T const* from = x.data + n * pixels * channels;
     sum_columns<T, 1>(
         from, pixels, channels, scratch,
-        [from]<class V>(index at, index, V* sum) { sum[0] = Eigen::internal::padd(sum[0], load<V>(from + at)); }, sums);
-    for (index c = 0; c < channels; ++c)
+        [from]<class V>(index_t at, index_t, V* sum) { sum[0] = Eigen::internal::padd(sum[0], load<V>(from + at)); },
+        sums);
+    for (index_t c = 0; c < channels; ++c)
       y.data[n * channels + c] = static_cast<T>(sums[c] / static_cast<double>(count));
   }
 }
 
 template <class T>
-void global_avg_pool_backward(operand<T, 4> dy, block<T, 4> dx, index count) {
-  const index channels = dx.extents[1];
-  const index pixels = dx.extents[2] * dx.extents[3];
+void global_avg_pool_backward(operand<T, 4> dy, block<T, 4> dx, index_t count) {
+  const index_t channels = dx.extents[1];
+  const index_t pixels = dx.extents[2] * dx.extents[3];
   const T share = T{1} / static_cast<T>(count);
   T* to = dx.data;
-  for (index n = 0; n < dx.extents[0]; ++n)
-    for (index p = 0; p < pixels; ++p, to += channels)
+  for (index_t n = 0; n < dx.extents[0]; ++n)
+    for (index_t p = 0; p < pixels; ++p, to += channels)
       array(to, channels) = array(dy.data + n * channels, channels) * share;
 }
 

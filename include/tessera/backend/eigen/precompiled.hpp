@@ -57,8 +57,8 @@
                                               pool2d_geometry const&);                                               \
   PREFIX template void avg_pool2d_forward<T>(operand<T, 4>, block<T, 4>, pool2d_geometry const&);                    \
   PREFIX template void avg_pool2d_backward<T>(operand<T, 4>, block<T, 4>, pool2d_geometry const&);                   \
-  PREFIX template void global_avg_pool_forward<T>(operand<T, 4>, block<T, 4>, index, workspace&);                    \
-  PREFIX template void global_avg_pool_backward<T>(operand<T, 4>, block<T, 4>, index);                               \
+  PREFIX template void global_avg_pool_forward<T>(operand<T, 4>, block<T, 4>, index_t, workspace&);                  \
+  PREFIX template void global_avg_pool_backward<T>(operand<T, 4>, block<T, 4>, index_t);                             \
   PREFIX template void flatten<T>(operand<T, 4>, block<T, 2>);                                                       \
   PREFIX template void unflatten<T>(operand<T, 2>, block<T, 4>);                                                     \
   PREFIX template void sgd_update<T>(block<T, 1>, operand<T, 1>, block<T, 1>, sgd_step);

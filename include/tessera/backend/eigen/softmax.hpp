@@ -16,13 +16,13 @@ void row_max(operand<T, 3> x, block<T, 2> maximum) {
   const auto [outer, extent, inner] = x.extents.extents;
   std::fill(maximum.begin(), maximum.end(), -std::numeric_limits<T>::infinity());
   if (extent == 0) return;
-  for (index o = 0; o < outer; ++o) {
+  for (index_t o = 0; o < outer; ++o) {
     T const* from = x.data + o * extent * inner;
     if (inner == 1) {
       maximum.data[o] = array(from, extent).template maxCoeff<Eigen::PropagateNaN>();
     } else {
       auto most = array(maximum.data + o * inner, inner);
-      for (index e = 0; e < extent; ++e) most = larger(most, array(from + e * inner, inner));
+      for (index_t e = 0; e < extent; ++e) most = larger(most, array(from + e * inner, inner));
     }
   }
 }
@@ -31,14 +31,14 @@ template <class T>
 void row_sum_exp(operand<T, 3> x, operand<T, 2> maximum, block<T, 2> sum) {
   const auto [outer, extent, inner] = x.extents.extents;
   std::fill(sum.begin(), sum.end(), T{0});
-  for (index o = 0; o < outer; ++o) {
+  for (index_t o = 0; o < outer; ++o) {
     T const* from = x.data + o * extent * inner;
     if (inner == 1) {
       sum.data[o] = (array(from, extent) - maximum.data[o]).exp().sum();
     } else {
       const auto most = array(maximum.data + o * inner, inner);
       auto total = array(sum.data + o * inner, inner);
-      for (index e = 0; e < extent; ++e) total += (array(from + e * inner, inner) - most).exp();
+      for (index_t e = 0; e < extent; ++e) total += (array(from + e * inner, inner) - most).exp();
     }
   }
 }
@@ -47,13 +47,13 @@ void row_sum_exp(operand<T, 3> x, operand<T, 2> maximum, block<T, 2> sum) {
 template <class T>
 void softmax_finish(operand<T, 3> x, operand<T, 2> maximum, operand<T, 2> sum, block<T, 3> y) {
   const auto [outer, extent, inner] = x.extents.extents;
-  for (index o = 0; o < outer; ++o) {
+  for (index_t o = 0; o < outer; ++o) {
     T const* from = x.data + o * extent * inner;
     T* to = y.data + o * extent * inner;
     if (inner == 1) {
       array(to, extent) = (array(from, extent) - maximum.data[o]).exp() * (T{1} / sum.data[o]);
     } else {
-      for (index e = 0; e < extent; ++e)
+      for (index_t e = 0; e < extent; ++e)
         array(to + e * inner, inner) = (array(from + e * inner, inner) - array(maximum.data + o * inner, inner)).exp() /
                                        array(sum.data + o * inner, inner);
     }
@@ -64,13 +64,13 @@ void softmax_finish(operand<T, 3> x, operand<T, 2> maximum, operand<T, 2> sum, b
 template <class T>
 void log_softmax_finish(operand<T, 3> x, operand<T, 2> maximum, operand<T, 2> sum, block<T, 3> y) {
   const auto [outer, extent, inner] = x.extents.extents;
-  for (index o = 0; o < outer; ++o) {
+  for (index_t o = 0; o < outer; ++o) {
     T const* from = x.data + o * extent * inner;
     T* to = y.data + o * extent * inner;
     if (inner == 1) {
       array(to, extent) = (array(from, extent) - maximum.data[o]) - std::log(sum.data[o]);
     } else {
-      for (index e = 0; e < extent; ++e)
+      for (index_t e = 0; e < extent; ++e)
         array(to + e * inner, inner) = (array(from + e * inner, inner) - array(maximum.data + o * inner, inner)) -
                                        array(sum.data + o * inner, inner).log();
     }
@@ -82,12 +82,12 @@ template <class T>
 void row_dot(operand<T, 3> y, operand<T, 3> dy, block<T, 2> dot) {
   const auto [outer, extent, inner] = y.extents.extents;
   std::fill(dot.begin(), dot.end(), T{0});
-  for (index o = 0; o < outer; ++o) {
-    const index at = o * extent * inner;
+  for (index_t o = 0; o < outer; ++o) {
+    const index_t at = o * extent * inner;
     if (inner == 1) {
       dot.data[o] = (array(y.data + at, extent) * array(dy.data + at, extent)).sum();
     } else {
-      for (index e = at; e < at + extent * inner; e += inner)
+      for (index_t e = at; e < at + extent * inner; e += inner)
         array(dot.data + o * inner, inner) += array(y.data + e, inner) * array(dy.data + e, inner);
     }
   }
@@ -98,12 +98,12 @@ template <class T>
 void row_sum(operand<T, 3> x, block<T, 2> sum) {
   const auto [outer, extent, inner] = x.extents.extents;
   std::fill(sum.begin(), sum.end(), T{0});
-  for (index o = 0; o < outer; ++o) {
-    const index at = o * extent * inner;
+  for (index_t o = 0; o < outer; ++o) {
+    const index_t at = o * extent * inner;
     if (inner == 1) {
       sum.data[o] = array(x.data + at, extent).sum();
     } else {
-      for (index e = at; e < at + extent * inner; e += inner)
+      for (index_t e = at; e < at + extent * inner; e += inner)
         array(sum.data + o * inner, inner) += array(x.data + e, inner);
     }
   }
@@ -113,12 +113,12 @@ void row_sum(operand<T, 3> x, block<T, 2> sum) {
 template <class T>
 void softmax_backward_finish(operand<T, 3> y, operand<T, 3> dy, operand<T, 2> dot, block<T, 3> dx) {
   const auto [outer, extent, inner] = y.extents.extents;
-  for (index o = 0; o < outer; ++o) {
-    const index at = o * extent * inner;
+  for (index_t o = 0; o < outer; ++o) {
+    const index_t at = o * extent * inner;
     if (inner == 1) {
       array(dx.data + at, extent) = array(y.data + at, extent) * (array(dy.data + at, extent) - dot.data[o]);
     } else {
-      for (index e = at; e < at + extent * inner; e += inner)
+      for (index_t e = at; e < at + extent * inner; e += inner)
         array(dx.data + e, inner) =
             array(y.data + e, inner) * (array(dy.data + e, inner) - array(dot.data + o * inner, inner));
     }
@@ -129,12 +129,12 @@ void softmax_backward_finish(operand<T, 3> y, operand<T, 3> dy, operand<T, 2> do
 template <class T>
 void log_softmax_backward_finish(operand<T, 3> y, operand<T, 3> dy, operand<T, 2> sum, block<T, 3> dx) {
   const auto [outer, extent, inner] = y.extents.extents;
-  for (index o = 0; o < outer; ++o) {
-    const index at = o * extent * inner;
+  for (index_t o = 0; o < outer; ++o) {
+    const index_t at = o * extent * inner;
     if (inner == 1) {
       array(dx.data + at, extent) = array(dy.data + at, extent) - array(y.data + at, extent).exp() * sum.data[o];
     } else {
-      for (index e = at; e < at + extent * inner; e += inner)
+      for (index_t e = at; e < at + extent * inner; e += inner)
         array(dx.data + e, inner) =
             array(dy.data + e, inner) - array(y.data + e, inner).exp() * array(sum.data + o * inner, inner);
     }
@@ -143,8 +143,8 @@ void log_softmax_backward_finish(operand<T, 3> y, operand<T, 3> dy, operand<T, 2
 
 /// Calls `with(slice number o)` for blocks of one outer index, so that a row is still in cache for the next pass.
 template <class T>
-block<T, 3> outer_slice(block<T, 3> x, index o) {
-  const index size = x.extents[1] * x.extents[2];
+block<T, 3> outer_slice(block<T, 3> x, index_t o) {
+  const index_t size = x.extents[1] * x.extents[2];
   return {x.data + o * size, {1, x.extents[1], x.extents[2]}};
 }
 
@@ -153,11 +153,11 @@ void softmax_forward(operand<T, 3> x, block<T, 3> y, workspace& scratch) {
   const auto [outer, extent, inner] = x.extents.extents;
   const block<T, 2> maximum{scratch.get<T>(0, inner), {1, inner}};
   const block<T, 2> sum{scratch.get<T>(1, inner), {1, inner}};
-  for (index o = 0; o < outer; ++o) {
+  for (index_t o = 0; o < outer; ++o) {
     const auto to = outer_slice(y, o);
     row_max<T>(outer_slice(x, o), maximum);
     // The exponentials are kept, so that each is computed once.
-    for (index e = 0; e < extent; ++e) {
+    for (index_t e = 0; e < extent; ++e) {
       if (inner == 1) {
         array(to) = (array(outer_slice(x, o)) - maximum.data[0]).exp();
         break;
@@ -166,7 +166,7 @@ void softmax_forward(operand<T, 3> x, block<T, 3> y, workspace& scratch) {
     }
     row_sum<T>(to, sum);
     array(sum) = array(sum).inverse();
-    for (index e = 0; e < extent; ++e) {
+    for (index_t e = 0; e < extent; ++e) {
       if (inner == 1) {
         array(to) *= sum.data[0];
         break;
@@ -178,10 +178,10 @@ void softmax_forward(operand<T, 3> x, block<T, 3> y, workspace& scratch) {
 
 template <class T>
 void log_softmax_forward(operand<T, 3> x, block<T, 3> y, workspace& scratch) {
-  const index inner = x.extents[2];
+  const index_t inner = x.extents[2];
   const block<T, 2> maximum{scratch.get<T>(0, inner), {1, inner}};
   const block<T, 2> sum{scratch.get<T>(1, inner), {1, inner}};
-  for (index o = 0; o < x.extents[0]; ++o) {
+  for (index_t o = 0; o < x.extents[0]; ++o) {
     row_max<T>(outer_slice(x, o), maximum);
     row_sum_exp<T>(outer_slice(x, o), maximum, sum);
     log_softmax_finish<T>(outer_slice(x, o), maximum, sum, outer_slice(y, o));
@@ -191,7 +191,7 @@ void log_softmax_forward(operand<T, 3> x, block<T, 3> y, workspace& scratch) {
 template <class T>
 void softmax_backward(operand<T, 3> y, operand<T, 3> dy, block<T, 3> dx, workspace& scratch) {
   const block<T, 2> dot{scratch.get<T>(0, y.extents[2]), {1, y.extents[2]}};
-  for (index o = 0; o < y.extents[0]; ++o) {
+  for (index_t o = 0; o < y.extents[0]; ++o) {
     row_dot<T>(outer_slice(y, o), outer_slice(dy, o), dot);
     softmax_backward_finish<T>(outer_slice(y, o), outer_slice(dy, o), dot, outer_slice(dx, o));
   }
@@ -200,7 +200,7 @@ void softmax_backward(operand<T, 3> y, operand<T, 3> dy, block<T, 3> dx, workspa
 template <class T>
 void log_softmax_backward(operand<T, 3> y, operand<T, 3> dy, block<T, 3> dx, workspace& scratch) {
   const block<T, 2> sum{scratch.get<T>(0, y.extents[2]), {1, y.extents[2]}};
-  for (index o = 0; o < y.extents[0]; ++o) {
+  for (index_t o = 0; o < y.extents[0]; ++o) {
     row_sum<T>(outer_slice(dy, o), sum);
     log_softmax_backward_finish<T>(outer_slice(y, o), outer_slice(dy, o), sum, outer_slice(dx, o));
   }

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <tessera/backend/eigen/map.hpp>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace tessera::detail::eigen_kernels {
+
+/// One number, or as many neighbours as a packet V holds.
+template <class V, class T>
+V load(T const* from) {
+  if constexpr (std::is_same_v<V, T>)
+    return *from;
+  else
+    return Eigen::internal::ploadu<V>(from);
+}
+
+/// Stores an aligned packet without reading its cache lines first; an ordinary store where the processor has no such.
+template <class T, class V>
+void store_past_caches(T* to, V const& value) {
+  Eigen::internal::pstoreu(to, value);
+}
+#if defined(EIGEN_VECTORIZE_AVX512)
+inline void store_past_caches(float* to, Eigen::internal::Packet16f const& value) { _mm512_stream_ps(to, value); }
+inline void store_past_caches(double* to, Eigen::internal::Packet8d const& value) { _mm512_stream_pd(to, value); }
+#elif defined(EIGEN_VECTORIZE_AVX)
+inline void store_past_caches(float* to, Eigen::internal::Packet8f const& value) { _mm256_stream_ps(to, value); }
+inline void store_past_caches(double* to, Eigen::internal::Packet4d const& value) { _mm256_stream_pd(to, value); }
+#elif defined(EIGEN_VECTORIZE_SSE)
+inline void store_past_caches(float* to, Eigen::internal::Packet4f const& value) { _mm_stream_ps(to, value); }
+inline void store_past_caches(double* to, Eigen::internal::Packet2d const& value) { _mm_stream_pd(to, value); }
+#endif
+
+/// Writes a block whose elements are computed one by one, in vector code at any optimisation level.
+///
+/// A block that the caches would not hold anyway goes past them: an ordinary store reads each line first, which costs a
+/// third of the traffic of a kernel that reads one block and writes one (measured: 1.5 times as fast at 25 MB).
+template <class T>
+class writer {
+ public:
+  static constexpr index_t large = (index_t{4} << 20) / static_cast<index_t>(sizeof(T));
+
+  /// For a block of `elements` elements. `in_place`: the block is also read, so its lines are in the caches.
+  writer(index_t elements, bool in_place) : past_caches_(elements >= large && !in_place) {}
+  writer(writer const&) = delete;
+  writer& operator=(writer const&) = delete;
+  ~writer() {
+#if defined(EIGEN_VECTORIZE_SSE)
+    // Other ranks read this memory after an ordinary store tells them to.
+    if (past_caches_) _mm_sfence();
+#endif
+  }
+
+  /// out[i] = `of.operator()<V>(i)`, as a packet V or as one number.
+  template <class Of>
+  void operator()(T* out, index_t count, Of of) const {
+    using packet = typename Eigen::internal::packet_traits<T>::type;
+    constexpr index_t width = Eigen::internal::packet_traits<T>::size;
+    index_t i = 0;
+    if (past_caches_) {
+      for (; i < count && reinterpret_cast<std::uintptr_t>(out + i) % sizeof(packet) != 0; ++i)
+        out[i] = of.template operator()<T>(i);
+      for (; i + width <= count; i += width) store_past_caches(out + i, of.template operator()<packet>(i));
+    } else {
+      for (; i + width <= count; i += width) Eigen::internal::pstoreu(out + i, of.template operator()<packet>(i));
+    }
+    for (; i < count; ++i) out[i] = of.template operator()<T>(i);
+  }
+
+ private:
+  bool past_caches_;
+};
+
+}  // namespace tessera::detail::eigen_kernels
