@@ -8,6 +8,7 @@
 #include <tessera/comm/serial.hpp>
 #include <tessera/layer/softmax.hpp>
 #include <tessera/model/resnet.hpp>
+#include <tessera/op/broadcast.hpp>
 #include <tessera/op/cross_entropy.hpp>
 #include <tessera/op/explicit_loss.hpp>
 #include <tessera/plan/collectives.hpp>
