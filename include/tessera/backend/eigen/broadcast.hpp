@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/eigen/writer.hpp>
+#include <tessera/backend/settings.hpp>
 
 #include <algorithm>
 
