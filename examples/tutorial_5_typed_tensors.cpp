@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   // [other]
   // One reduce-scatter along tp: each rank keeps a quarter of the rows.
   const auto quarter = part | ts::to<ts::shard<0, dp, tp>>;
-  constexpr auto route = ts::route_between<world, decltype(part)::placements, decltype(quarter)::placements>;
+  constexpr auto route = ts::route_between<world, decltype(part)::placements, decltype(quarter)::placements, 2>;
   static_assert(route.count == 1 && route.steps[0].kind == ts::step_kind::reduce_scatter);
 
   // An all-reduce along tp, then an all-gather along dp.

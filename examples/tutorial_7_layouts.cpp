@@ -68,7 +68,7 @@ static_assert(ts::dual(layout<ts::row<dp>, ts::partial<tp>>) == layout<ts::row<d
 
 // [routes]
 template <class From, class To>
-constexpr auto route = ts::route_between<world, layout<From>, layout<To>>;
+constexpr auto route = ts::route_between<world, layout<From>, layout<To>, 2>;
 template <class From, class To>
 constexpr bool is_one = route<From, To>.count == 1;
 

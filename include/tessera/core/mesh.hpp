@@ -34,6 +34,59 @@ constexpr int position_of() {
 
 }  // namespace detail
 
+/// A mesh as a value: how many devices lie along each of its axes. `mesh<...>` has one, and programs that read a mesh
+/// from text (and planners that try many) make their own.
+template <int Axes>
+struct mesh_sizes {
+  int along[Axes > 0 ? Axes : 1] = {};
+
+  /// The place of a device: one coordinate for each axis.
+  using coordinates_type = std::array<int, static_cast<std::size_t>(Axes)>;
+
+  friend constexpr bool operator==(mesh_sizes const&, mesh_sizes const&) = default;
+  constexpr int operator[](int axis) const { return along[axis]; }
+
+  constexpr int devices() const { return group_size(static_cast<axis_set>((1u << Axes) - 1u)); }
+
+  /// The axes of a set that have more than one device.
+  constexpr axis_set cutting(axis_set set) const {
+    for (int a = 0; a < Axes; ++a)
+      if (along[a] == 1) set = static_cast<axis_set>(set & ~(1u << a));
+    return set;
+  }
+
+  /// Coordinates of a rank: row-major order, last axis fastest.
+  constexpr coordinates_type coordinates(int rank) const {
+    return group_member(static_cast<axis_set>((1u << Axes) - 1u), {}, rank);
+  }
+
+  /// Number of devices in a group of ranks that differ only in the axes of `set`.
+  constexpr int group_size(axis_set set) const {
+    int size = 1;
+    for (int a = 0; a < Axes; ++a)
+      if (set >> a & 1) size *= along[a];
+    return size;
+  }
+
+  /// Position of a rank in its group along the axes of `set`: row-major over those axes in mesh order.
+  constexpr int group_rank(axis_set set, coordinates_type const& at) const {
+    int rank = 0;
+    for (int a = 0; a < Axes; ++a)
+      if (set >> a & 1) rank = rank * along[a] + at[static_cast<std::size_t>(a)];
+    return rank;
+  }
+
+  /// Coordinates of member `rank` of the group along the axes of `set` that contains the device at `at`.
+  constexpr coordinates_type group_member(axis_set set, coordinates_type at, int rank) const {
+    for (int a = Axes - 1; a >= 0; --a)
+      if (set >> a & 1) {
+        at[static_cast<std::size_t>(a)] = rank % along[a];
+        rank /= along[a];
+      }
+    return at;
+  }
+};
+
 /// The devices of a program, arranged along named axes: `mesh<dp, tp>` has `dp::size * tp::size` devices.
 ///
 /// Rank r sits at the coordinates of r written in mixed radix, last axis fastest (row-major order).
@@ -74,48 +127,18 @@ struct mesh {
   /// All axes.
   static constexpr axis_set all = static_cast<axis_set>((1u << axes) - 1u);
 
-  /// The axes of a set that have more than one device.
-  static constexpr axis_set cutting(axis_set set) {
-    for (int a = 0; a < axes; ++a)
-      if (sizes[static_cast<std::size_t>(a)] == 1) set = static_cast<axis_set>(set & ~(1u << a));
-    return set;
-  }
+  /// The mesh as a value. The functions below are those of `mesh_sizes`.
+  static constexpr mesh_sizes<sizeof...(Axes)> value{{Axes::size...}};
 
-  /// Coordinates of a rank, in mesh order.
-  static constexpr std::array<int, sizeof...(Axes)> coordinates(int rank) {
-    std::array<int, sizeof...(Axes)> at{};
-    for (int a = axes - 1; a >= 0; --a) {
-      at[static_cast<std::size_t>(a)] = rank % sizes[static_cast<std::size_t>(a)];
-      rank /= sizes[static_cast<std::size_t>(a)];
-    }
-    return at;
-  }
-
-  /// Number of devices in a group of ranks that differ only in the axes of `set`.
-  static constexpr int group_size(axis_set set) {
-    int size = 1;
-    for (int a = 0; a < axes; ++a)
-      if (set >> a & 1) size *= sizes[static_cast<std::size_t>(a)];
-    return size;
-  }
-
-  /// Position of a rank in its group along the axes of `set`: row-major over those axes in mesh order.
+  static constexpr axis_set cutting(axis_set set) { return value.cutting(set); }
+  static constexpr std::array<int, sizeof...(Axes)> coordinates(int rank) { return value.coordinates(rank); }
+  static constexpr int group_size(axis_set set) { return value.group_size(set); }
   static constexpr int group_rank(axis_set set, std::array<int, sizeof...(Axes)> const& at) {
-    int rank = 0;
-    for (int a = 0; a < axes; ++a)
-      if (set >> a & 1) rank = rank * sizes[static_cast<std::size_t>(a)] + at[static_cast<std::size_t>(a)];
-    return rank;
+    return value.group_rank(set, at);
   }
-
-  /// Coordinates of member `rank` of the group along the axes of `set` that contains the device at `at`.
   static constexpr std::array<int, sizeof...(Axes)> group_member(axis_set set, std::array<int, sizeof...(Axes)> at,
                                                                  int rank) {
-    for (int a = axes - 1; a >= 0; --a)
-      if (set >> a & 1) {
-        at[static_cast<std::size_t>(a)] = rank % sizes[static_cast<std::size_t>(a)];
-        rank /= sizes[static_cast<std::size_t>(a)];
-      }
-    return at;
+    return value.group_member(set, at, rank);
   }
 };
 

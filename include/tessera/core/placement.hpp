@@ -96,19 +96,24 @@ struct placements {
 };
 
 /// The part of a tensor of extents `global` that the device at `at` holds: dimensions that no axis cuts are whole.
-template <class Mesh, int Rank>
-constexpr box<Rank> local_box(placements<Mesh::axes> const& layout, shape<Rank> const& global,
-                              decltype(Mesh::sizes) const& at) {
+template <int Axes, int Rank>
+constexpr box<Rank> local_box(mesh_sizes<Axes> const& mesh, placements<Axes> const& layout, shape<Rank> const& global,
+                              typename mesh_sizes<Axes>::coordinates_type const& at) {
   box<Rank> part;
   for (int d = 0; d < Rank; ++d) {
     part[d] = {0, global[d]};
     for (int order = 0;; ++order) {
       const int a = layout.axis_cutting(d, order);
       if (a < 0) break;
-      part[d] = cut(part[d], Mesh::sizes[static_cast<std::size_t>(a)], at[static_cast<std::size_t>(a)]);
+      part[d] = cut(part[d], mesh[a], at[static_cast<std::size_t>(a)]);
     }
   }
   return part;
+}
+template <device_mesh Mesh, int Rank>
+constexpr box<Rank> local_box(placements<Mesh::axes> const& layout, shape<Rank> const& global,
+                              decltype(Mesh::sizes) const& at) {
+  return local_box(Mesh::value, layout, global, at);
 }
 
 }  // namespace tessera

@@ -23,9 +23,7 @@ struct bound_relayout {
   static constexpr layout_value target = Target;
   static_assert(target.last_cut_dim() < Flow::rank,
                 "tessera: this layout cuts a dimension that the tensor does not have; name a dimension below its rank");
-  static_assert(can_reach(Flow::layout, target),
-                "tessera: a value that is not partial cannot become partial; name shards in the target layout, or "
-                "nothing to replicate");
+  static_assert(check_reach<Flow::layout, target>());
   using output = flow<Flow::extents, target>;
   static constexpr bool learns = false;
 

@@ -66,7 +66,8 @@ constexpr collective collective_of(step_kind kind) {
     case step_kind::reduce_scatter: return collective::reduce_scatter;
     case step_kind::all_reduce: return collective::all_reduce;
     case step_kind::exchange: return collective::all_to_all;
-    case step_kind::slice: break;
+    case step_kind::slice:
+    case step_kind::none: break;
   }
   return collective::barrier;
 }
@@ -75,7 +76,7 @@ constexpr collective collective_of(step_kind kind) {
 template <device_mesh Mesh, int Rank>
 constexpr void append_route(call_list<Mesh::axes>& calls, phase when, shape<Rank> const& extents,
                             placements<Mesh::axes> const& from, placements<Mesh::axes> const& to) {
-  for (auto const& s : find_route(from, to)) {
+  for (auto const& s : find_route(Mesh::value, from, to, Rank)) {
     if (s.kind == step_kind::slice || Mesh::group_size(s.group) == 1) continue;
     collective_call<Mesh::axes> call{when, collective_of(s.kind), Mesh::cutting(s.group), s.op, Rank, {}, s.from, s.to,
                                      1};

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <tessera/core/sharded.hpp>
-#include <tessera/redistribute/route.hpp>
+#include <tessera/redistribute/step.hpp>
 
 #include <optional>
 #include <utility>

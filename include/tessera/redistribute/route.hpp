@@ -1,146 +1,177 @@
 #pragma once
 
-#include <tessera/core/layout.hpp>
+#include <tessera/redistribute/step.hpp>
 
 namespace tessera {
 
-/// One step of a route.
-enum class step_kind : std::uint8_t {
-  slice,           ///< each rank keeps a part of what it holds; nothing is sent
-  all_gather,      ///< cuts are undone, innermost first
-  reduce_scatter,  ///< partial values become cut ones
-  all_reduce,      ///< partial values become replicated ones
-  exchange         ///< each rank sends exactly the blocks that others lack
-};
-
-/// A step from one layout to another along the axes of `group` (none for a slice).
-template <int Axes>
-struct step {
-  step_kind kind{};
-  axis_set group{};
-  reduction op{};
-  placements<Axes> from{};
-  placements<Axes> to{};
-  friend constexpr bool operator==(step const&, step const&) = default;
-};
-
-/// The steps from one layout to another, in order.
-template <int Axes>
-struct route {
-  static constexpr int most = 3 * (Axes > 0 ? Axes : 1) + 1;
-  step<Axes> steps[static_cast<std::size_t>(most)]{};
-  int count = 0;
-  friend constexpr bool operator==(route const&, route const&) = default;
-  constexpr step<Axes> const* begin() const { return steps; }
-  constexpr step<Axes> const* end() const { return steps + count; }
-  constexpr void add(step<Axes> const& s) { steps[count++] = s; }
-};
-
 namespace detail {
 
-/// Whether the cuts of `dim` before position `order` are the same in both layouts.
+/// What share of a tensor a device holds where all cuts are even.
 template <int Axes>
-constexpr bool same_prefix(placements<Axes> const& a, placements<Axes> const& b, int dim, int order) {
-  for (int i = 0; i < order; ++i)
-    if (a.axis_cutting(dim, i) != b.axis_cutting(dim, i)) return false;
-  return true;
+constexpr double share(mesh_sizes<Axes> const& mesh, placements<Axes> const& layout) {
+  return 1.0 / mesh.group_size(layout.axes_of(placement_kind::shard));
 }
 
-/// Axes along which data of a change without reductions must move: those that cut `from` but not in the same place.
+/// What share of a tensor a device holds in both layouts at the least, where all cuts are even: where a dimension is
+/// cut by different axes after the same ones, some device holds nothing of it in both.
 template <int Axes>
-constexpr axis_set moving_axes(placements<Axes> const& from, placements<Axes> const& to) {
-  unsigned set = 0;
-  for (int a = 0; a < Axes; ++a)
-    if (from[a].is_shard() && !(to[a] == from[a] && same_prefix(from, to, from[a].dim, from[a].order))) set |= 1u << a;
-  return static_cast<axis_set>(set);
-}
-
-/// Whether `to` is `from` without the cuts of `gone`.
-template <int Axes>
-constexpr bool only_gathers(placements<Axes> const& from, placements<Axes> const& to, axis_set gone) {
-  for (int a = 0; a < Axes; ++a)
-    if (gone >> a & 1 ? !to[a].is_replicated() : !(to[a] == from[a])) return false;
-  return true;
-}
-
-/// Cuts by axes that `here` replicates and `to` cuts next, as far as that needs no data of other ranks.
-template <int Axes>
-constexpr placements<Axes> sliced_towards(placements<Axes> here, placements<Axes> const& to) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (int a = 0; a < Axes; ++a)
-      if (here[a].is_replicated() && to[a].is_shard() && here.cuts(to[a].dim) == to[a].order &&
-          same_prefix(here, to, to[a].dim, to[a].order)) {
-        here[a] = to[a];
-        changed = true;
-      }
+constexpr double shared(mesh_sizes<Axes> const& mesh, placements<Axes> const& a, placements<Axes> const& b) {
+  double size = 1;
+  const int last = a.last_cut_dim() > b.last_cut_dim() ? a.last_cut_dim() : b.last_cut_dim();
+  for (int d = 0; d <= last; ++d) {
+    int order = 0;
+    for (; order < a.cuts(d) && order < b.cuts(d); ++order) {
+      if (a.axis_cutting(d, order) != b.axis_cutting(d, order)) return 0;
+      size /= mesh[a.axis_cutting(d, order)];
+    }
+    // Now one of them is cut no further: the other's part lies in it.
+    for (int i = order; i < a.cuts(d); ++i) size /= mesh[a.axis_cutting(d, i)];
+    for (int i = order; i < b.cuts(d); ++i) size /= mesh[b.axis_cutting(d, i)];
   }
+  return size;
+}
+
+/// The share of a tensor that a device receives in a step at the most, where all cuts are even.
+template <int Axes>
+constexpr double received_share(mesh_sizes<Axes> const& mesh, step<Axes> const& s) {
+  const int group = mesh.group_size(s.group);
+  switch (s.kind) {
+    case step_kind::all_gather: return share(mesh, s.to) - share(mesh, s.from);
+    case step_kind::reduce_scatter: return (group - 1) * share(mesh, s.to);
+    case step_kind::all_reduce: return 2.0 * (group - 1) / group * share(mesh, s.from);
+    case step_kind::exchange: return share(mesh, s.to) - shared(mesh, s.from, s.to);
+    default: return 0;
+  }
+}
+
+template <int Axes>
+constexpr double received_share(mesh_sizes<Axes> const& mesh, route<Axes> const& r) {
+  double sum = 0;
+  for (auto const& s : r) sum += received_share(mesh, s);
+  return sum;
+}
+
+/// Appends the step to `to`, if there is anything to do.
+template <int Axes>
+constexpr void go(route<Axes>& r, placements<Axes> const& from, placements<Axes> const& to) {
+  if (!(from == to)) r.add(one_step(from, to));
+}
+
+/// `here` cut by those axes of `set` that it may be cut by, as `to` cuts: in `to`'s order, after all cuts of `here`.
+template <int Axes>
+constexpr placements<Axes> cut_towards(placements<Axes> here, placements<Axes> const& to, axis_set set) {
+  for (int order = 0; order < Axes; ++order)
+    for (int a = 0; a < Axes; ++a)
+      if ((set >> a & 1) != 0 && to[a].is_shard() && to[a].order == order && !here[a].is_shard())
+        here[a] = shard_placement(to[a].dim, here.cuts(to[a].dim));
   return here;
+}
+
+/// See `find_route`. Sums are resolved before maxima, then what remains is exchanged.
+///
+/// Let L be what a device holds of a partial value, w what it shall hold, g the devices that values are partial over. A
+/// reduce-scatter makes each device receive (g - 1) times what it keeps, so it keeps as little as possible, cutting
+/// also by axes that replicate so far, and one exchange brings every device to w: it receives L (1 - 1/g) + w - L / g.
+/// Or what shall be cut is reduce-scattered and an all-reduce does the rest. All such ways are compared.
+template <int Axes>
+constexpr route<Axes> least_route(mesh_sizes<Axes> const& mesh, placements<Axes> const& from,
+                                  placements<Axes> const& to, int rank) {
+  unsigned sums = 0;
+  unsigned maxima = 0;
+  for (int a = 0; a < Axes; ++a)
+    if (from[a].is_partial() && !to[a].is_partial()) (from[a].op == reduction::sum ? sums : maxima) |= 1u << a;
+  const unsigned resolved = sums != 0 ? sums : maxima;
+  route<Axes> best;
+  if (resolved == 0) {
+    go(best, from, to);
+    return best;
+  }
+  unsigned replicated = 0;  // of the resolved: replicated in the end
+  unsigned spread = 0;      // replicated, in the end cut
+  for (int a = 0; a < Axes; ++a) {
+    if ((resolved >> a & 1) != 0 && to[a].is_replicated()) replicated |= 1u << a;
+    if (from[a].is_replicated() && to[a].is_shard()) spread |= 1u << a;
+  }
+  const auto append_rest = [&](route<Axes>& r, placements<Axes> const& here) {
+    for (auto const& s : least_route(mesh, here, to, rank)) r.add(s);
+  };
+
+  const placements<Axes> scattered = cut_towards(from, to, static_cast<axis_set>(resolved | spread));
+  placements<Axes> reduced = scattered;
+  for (int a = 0; a < Axes; ++a)
+    if (replicated >> a & 1) reduced[a] = replicated_placement();
+  go(best, from, scattered);
+  go(best, scattered, reduced);
+  append_rest(best, reduced);
+  double least = received_share(mesh, best);
+
+  // Where cuts of `from` must move, the exchange moves less from a middle that is cut where `from` is not: all are
+  // tried.
+  const axis_set moving = moving_axes(reduced, to);
+  const bool moves = moving != 0 && !only_gathers(reduced, to, moving);
+  if (replicated == 0 && !moves) return best;
+  const axis_set placed = mesh.cutting(static_cast<axis_set>(moves ? resolved | spread : replicated));
+  int choices = 1;
+  for (int a = 0; a < Axes; ++a)
+    if (placed >> a & 1) choices *= rank;
+  for (int choice = 0; choice < choices; ++choice) {
+    placements<Axes> middle = moves ? from : scattered;
+    int rest = choice;
+    // Those that `to` cuts by come in its order, then the others.
+    for (int order = 0; order <= Axes; ++order)
+      for (int a = 0; a < Axes; ++a)
+        if ((placed >> a & 1) != 0 && (to[a].is_shard() ? to[a].order : Axes) == order) {
+          middle[a] = shard_placement(rest % rank, middle.cuts(rest % rank));
+          rest /= rank;
+        }
+    if (one_step(from, middle).kind != step_kind::reduce_scatter) continue;
+    route<Axes> r;
+    go(r, from, middle);
+    append_rest(r, middle);
+    const double received = received_share(mesh, r);
+    if (received < least - 1e-9 || (received < least + 1e-9 && r.count < best.count)) {
+      best = r;
+      least = received;
+    }
+  }
+  return best;
 }
 
 }  // namespace detail
 
-/// Whether a route exists: a value that is not partial over an axis cannot become partial over it.
+/// The steps from one layout of a tensor of `rank` dimensions to another on a mesh, for large tensors: no device
+/// receives more elements than by any other sequence of steps that leaves whole what is whole before and after, and of
+/// equal ones this has the fewest steps.
+///
+/// Cuts are taken for even. Where nothing is partial one step does, and it receives exactly what a device lacks.
+/// Partial values that end up cut are reduce-scattered, never all-reduced. A value that is partial in both ways is the
+/// maximum of sums. Axes that replicate before and after do nothing, so that a partial sum is made whole by one
+/// all-reduce; `cheapest_route` (redistribute/search.hpp) also lets such copies share the work, and knows about
+/// latency.
 template <int Axes>
-constexpr bool can_reach(placements<Axes> const& from, placements<Axes> const& to) {
-  for (int a = 0; a < Axes; ++a)
-    if (to[a].is_partial() && !(to[a] == from[a])) return false;
+constexpr route<Axes> find_route(mesh_sizes<Axes> const& mesh, placements<Axes> const& from, placements<Axes> const& to,
+                                 int rank) {
+  return detail::least_route(mesh, from, to, rank);
+}
+
+/// Does not compile, with the reason, where no route exists.
+template <auto From, auto To>
+constexpr bool check_reach() {
+  constexpr route_fault fault = fault_between(From, To);
+  static_assert(fault != route_fault::becomes_partial,
+                "tessera: a value that is not partial cannot become partial; name shards in the target layout, or "
+                "nothing to replicate");
+  static_assert(fault != route_fault::maximum_of_parts,
+                "tessera: a maximum is taken of whole sums, never of parts of them; resolve the partial sum too, by "
+                "naming shards for its axes, or nothing to replicate");
   return true;
 }
 
-/// The steps from one layout to another on a mesh.
-///
-/// Slices come first, because they make everything after them smaller. Partial values that end up cut are
-/// reduce-scattered, never all-reduced; those that end up replicated share one all-reduce. What then still differs
-/// is one gather or one exchange.
-template <int Axes>
-constexpr route<Axes> find_route(placements<Axes> const& from, placements<Axes> const& to) {
-  route<Axes> r;
-  placements<Axes> here = from;
-  const auto move = [&](step_kind kind, axis_set group, reduction op, placements<Axes> const& next) {
-    if (next == here) return;
-    r.add({kind, group, op, here, next});
-    here = next;
-  };
-
-  if (from.partial_axes() != 0) move(step_kind::slice, 0, reduction::sum, detail::sliced_towards(here, to));
-  for (const reduction op : {reduction::sum, reduction::maximum}) {
-    placements<Axes> scattered = here;
-    unsigned scatter = 0;
-    unsigned reduce = 0;
-    for (int order = 0; order < Axes; ++order)
-      for (int a = 0; a < Axes; ++a) {
-        if (!(here[a] == partial_placement(op)) || to[a].is_partial()) continue;
-        if (to[a].is_replicated()) reduce |= 1u << a;
-        if (to[a].is_shard() && to[a].order == order) {
-          scattered[a] = shard_placement(to[a].dim, scattered.cuts(to[a].dim));
-          scatter |= 1u << a;
-        }
-      }
-    move(step_kind::reduce_scatter, static_cast<axis_set>(scatter), op, scattered);
-    placements<Axes> reduced = here;
-    for (int a = 0; a < Axes; ++a)
-      if (reduce >> a & 1) reduced[a] = replicated_placement();
-    move(step_kind::all_reduce, static_cast<axis_set>(reduce), op, reduced);
-  }
-
-  const axis_set moving = detail::moving_axes(here, to);
-  if (moving == 0)
-    move(step_kind::slice, 0, reduction::sum, to);
-  else if (detail::only_gathers(here, to, moving))
-    move(step_kind::all_gather, moving, reduction::sum, to);
-  else
-    move(step_kind::exchange, moving, reduction::sum, to);
-  return r;
-}
-
-/// The steps between two layouts, found while compiling.
-template <device_mesh Mesh, placements<Mesh::axes> From, placements<Mesh::axes> To>
+/// The steps between two layouts of a tensor of `Rank` dimensions, found while compiling.
+template <device_mesh Mesh, placements<Mesh::axes> From, placements<Mesh::axes> To, int Rank>
 inline constexpr route<Mesh::axes> route_between = [] {
-  static_assert(can_reach(From, To),
-                "tessera: a value that is not partial cannot become partial; name shards in the target layout, or "
-                "nothing to replicate");
-  return find_route(From, To);
+  check_reach<From, To>();
+  return find_route(Mesh::value, From, To, Rank);
 }();
 
 }  // namespace tessera

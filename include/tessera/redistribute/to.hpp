@@ -1,22 +1,43 @@
 #pragma once
 
 #include <tessera/redistribute/execute.hpp>
+#include <tessera/redistribute/search.hpp>
 
 namespace tessera {
 
+/// The machine that routes are made for if none is named: large tensors, so that only what is received counts.
+struct large_tensors {};
+
+namespace detail {
+template <class X, auto Target, class Machine, auto Extents>
+constexpr auto route_for() {
+  using mesh = typename X::mesh;
+  if constexpr (std::is_same_v<Machine, large_tensors>) {
+    return route_between<mesh, X::placements, Target, X::rank>;
+  } else {
+    static_assert(decltype(Extents)::rank == X::rank,
+                  "tessera: the extents that this route is made for have another rank than the tensor; name one extent "
+                  "for each dimension");
+    if constexpr (check_reach<X::placements, Target>())
+      return cheapest_route(mesh::value, links_of<mesh, Machine>, Extents, sizeof(typename X::value_type),
+                            X::placements, Target);
+  }
+}
+}  // namespace detail
+
 /// The same tensor in another layout: carries out the route between the two, which is found while compiling.
 ///
-/// Collectives: those of `route_between`, over the axes it names. A change to the same layout shares the block. A
-/// partial value that is moved in and shared with nobody is reduced in place.
-template <layout_word Layout, sharded_tensor X>
+/// Collectives: those of `route_between`, over the axes it names. With a machine they are those of `cheapest_route` for
+/// tensors of `Extents`; a tensor of other extents is brought to the same layout by the same steps. A change to the
+/// same layout shares the block. A partial value that is moved in and shared with nobody is reduced in place.
+template <layout_word Layout, class Machine = large_tensors, auto Extents = shape<0>{}, sharded_tensor X>
 auto redistribute(X x) {
-  using mesh = typename X::mesh;
-  constexpr auto target = placements_of<mesh, Layout>;
+  constexpr auto target = placements_of<typename X::mesh, Layout>;
   using result = relaid<X, X::rank, target>;
   if constexpr (std::is_same_v<result, X>) {
     return x;
   } else {
-    static constexpr auto route = route_between<mesh, X::placements, target>;
+    static constexpr auto route = detail::route_for<X, target, Machine, Extents>();
     auto local = std::move(x.local());
     for (auto const& s : route)
       local = detail::execute_step<typename X::value_type>(x.where(), s, x.extents(), std::move(local));
@@ -24,16 +45,17 @@ auto redistribute(X x) {
   }
 }
 
-/// `x | to<shard<0, dp>>` is `redistribute<shard<0, dp>>(x)`.
-template <layout_word Layout>
+/// `x | to<shard<0, dp>>` is `redistribute<shard<0, dp>>(x)`; `x | to<shard<0, dp>, cluster, shape<2>{{64, 64}}>` takes
+/// the steps that are cheapest on the machine `cluster` for tensors of 64 x 64.
+template <layout_word Layout, class Machine, auto Extents>
 struct to_layout {
   template <sharded_tensor X>
   friend auto operator|(X x, to_layout) {
-    return redistribute<Layout>(std::move(x));
+    return redistribute<Layout, Machine, Extents>(std::move(x));
   }
 };
-template <layout_word Layout>
-inline constexpr to_layout<Layout> to{};
+template <layout_word Layout, class Machine = large_tensors, auto Extents = shape<0>{}>
+inline constexpr to_layout<Layout, Machine, Extents> to{};
 
 /// The whole tensor on every rank, as a plain tensor (for tests, printing and checkpoints).
 template <sharded_tensor X>
