@@ -44,10 +44,16 @@ std::vector<tessera::placements<Axes>> all(int rank, std::vector<tessera::reduct
 template <int Axes>
 std::string text(tessera::placements<Axes> const& p) {
   std::string all;
-  for (int a = 0; a < Axes; ++a)
-    all += p[a].is_replicated() ? " -"
-           : p[a].is_partial()  ? (p[a].op == tessera::reduction::sum ? " +" : " max")
-                                : " " + std::to_string(p[a].dim) + "." + std::to_string(p[a].order);
+  for (int a = 0; a < Axes; ++a) {
+    all += ' ';
+    if (p[a].is_replicated()) all += '-';
+    if (p[a].is_partial()) all += p[a].op == tessera::reduction::sum ? "+" : "max";
+    if (p[a].is_shard()) {
+      all += std::to_string(p[a].dim);
+      all += '.';
+      all += std::to_string(p[a].order);
+    }
+  }
   return all;
 }
 

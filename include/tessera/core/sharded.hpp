@@ -48,7 +48,13 @@ class basic_sharded {
                   "cut the tensor with tessera::distribute, or pass the extents that tessera::local_box gives");
   }
 
-  Context& where() const { return *context_; }
+  /// The context it lives in. Throws `error` for a tensor made without one.
+  Context& where() const {
+    if (context_ == nullptr)
+      throw error("a sharded tensor that was made without a context and never assigned", "a tensor in a context",
+                  "make it with its context and extents, or assign the result of an operator first");
+    return *context_;
+  }
   /// Extents of the whole tensor, the same on every rank.
   shape<Rank> const& extents() const { return global_; }
   index_t extent(int dim) const { return global_[dim]; }
