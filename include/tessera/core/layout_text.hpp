@@ -1,0 +1,275 @@
+#pragma once
+
+#include <tessera/core/error.hpp>
+#include <tessera/core/layout.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tessera {
+
+/// A mesh as a value whose axes have names, for text. An axis without a name has one device and cannot be written.
+template <int Axes>
+struct named_mesh {
+  mesh_sizes<Axes> sizes;
+  std::array<std::string, static_cast<std::size_t>(Axes)> names;
+
+  std::string const& name(int axis) const { return names[static_cast<std::size_t>(axis)]; }
+  /// The position of the axis of that name, or -1.
+  int find(std::string_view name) const {
+    const auto at = std::find(names.begin(), names.end(), name);
+    return name.empty() || at == names.end() ? -1 : static_cast<int>(at - names.begin());
+  }
+  /// The names of a set of axes, as in `x,y`.
+  std::string list(axis_set set) const {
+    std::string text;
+    for (int a = 0; a < Axes; ++a)
+      if (set >> a & 1) text += (text.empty() ? "" : ",") + name(a);
+    return text;
+  }
+  friend bool operator==(named_mesh const&, named_mesh const&) = default;
+};
+
+/// A layout that was read from text, and the number of its dimensions: -1 where the text names none.
+struct parsed_layout {
+  placements<8> value;
+  int rank = -1;
+  friend bool operator==(parsed_layout const&, parsed_layout const&) = default;
+};
+
+namespace detail {
+
+/// Reads a text word by word; faults name the place. Blanks between words do not matter.
+class text_reader {
+ public:
+  text_reader(std::string_view text, std::string kind) : text_(text), kind_(std::move(kind)) { skip_blanks(); }
+
+  bool at_end() const { return at_ == text_.size(); }
+  bool at(char c) const { return !at_end() && text_[at_] == c; }
+  bool take(char c) { return at(c) && (go_to(at_ + 1), true); }
+  /// Letters, digits and underscores that do not begin with a digit; empty where there are none.
+  std::string_view take_word() {
+    std::size_t end = at_;
+    while (end < text_.size() && (is_letter(text_[end]) || (end > at_ && is_digit(text_[end])))) ++end;
+    const std::string_view word = text_.substr(at_, end - at_);
+    go_to(end);
+    return word;
+  }
+  /// A whole number from 1 to `most`.
+  template <class T>
+  T take_number(T most, std::string const& wanted, std::string const& remedy) {
+    T number{};
+    const auto [end, fault] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), number);
+    if (fault != std::errc{} || number < 1 || number > most) fail(wanted, remedy);
+    go_to(static_cast<std::size_t>(end - text_.data()));
+    return number;
+  }
+
+  std::size_t position() const { return at_; }
+  [[noreturn]] void fail(std::string const& wanted, std::string const& remedy) const { fail_at(at_, wanted, remedy); }
+  [[noreturn]] void fail_at(std::size_t where, std::string const& wanted, std::string const& remedy) const {
+    // A whole word or number, or one character, which may take several bytes.
+    std::size_t end = where;
+    while (end < text_.size() && (is_letter(text_[end]) || is_digit(text_[end]))) ++end;
+    if (end == where) ++end;
+    while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0) == 0x80) ++end;
+    const std::string whole = "the " + kind_ + " \"" + std::string(text_) + "\"";
+    throw error(where >= text_.size() ? "the end of " + whole
+                                      : "'" + std::string(text_.substr(where, end - where)) + "' at character " +
+                                            std::to_string(where + 1) + " of " + whole,
+                wanted, remedy);
+  }
+
+ private:
+  static constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+  static constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+  void skip_blanks() { go_to(at_); }
+  void go_to(std::size_t where) {
+    at_ = where;
+    while (at(' ') || at('\t')) ++at_;
+  }
+
+  std::string_view text_;
+  std::string kind_;
+  std::size_t at_ = 0;
+};
+
+/// What the compiler calls a type, between what surrounds it in the name of a function.
+template <class T>
+constexpr std::string_view function_text() {
+  return __PRETTY_FUNCTION__;
+}
+template <class T>
+constexpr std::string_view type_text() {
+  constexpr std::string_view example = function_text<void>();
+  constexpr std::size_t before = example.find("void");
+  constexpr std::size_t after = example.size() - before - std::string_view("void").size();
+  constexpr std::string_view text = function_text<T>();
+  return text.substr(before, text.size() - before - after);
+}
+
+}  // namespace detail
+
+/// The name of an axis tag, without the namespaces, classes and functions that it lies in.
+template <mesh_axis Axis>
+constexpr std::string_view axis_name() {
+  constexpr std::string_view text = detail::type_text<Axis>();
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '<' || text[i] == '(') ++depth;
+    if (text[i] == '>' || text[i] == ')') --depth;
+    if (depth == 0 && text[i] == ':') begin = i + 1;
+  }
+  return text.substr(begin);
+}
+
+/// The mesh of a program as a value, its axes named as their tags.
+template <device_mesh Mesh>
+named_mesh<Mesh::axes> named() {
+  return []<class... Axes>(mesh<Axes...>) {
+    return named_mesh<Mesh::axes>{Mesh::value, {std::string(axis_name<Axes>())...}};
+  }(Mesh{});
+}
+
+/// The mesh as text that `parse_mesh` reads: `x=2,y=4`.
+template <int Axes>
+std::string to_string(named_mesh<Axes> const& mesh) {
+  std::string text;
+  for (int a = 0; a < Axes; ++a)
+    if (!mesh.name(a).empty()) text += (text.empty() ? "" : ",") + mesh.name(a) + "=" + std::to_string(mesh.sizes[a]);
+  return text;
+}
+
+/// The layout of a tensor of `rank` dimensions as text that `parse_layout` reads. With rank -1 only what is partial is
+/// written.
+///
+/// Each dimension in brackets names the axis that cuts it, or `-`; several axes, first to last, as `(x*y)`. Then come
+/// the axes that the value is partial along: `[(x*y),-] partial(z)`, or `partial(z,max)` for a maximum.
+template <int Axes>
+std::string to_string(named_mesh<Axes> const& mesh, placements<Axes> const& layout, int rank) {
+  std::string text;
+  if (rank >= 0) {
+    text = "[";
+    for (int d = 0; d < rank; ++d) {
+      std::string cuts;
+      for (int order = 0; layout.axis_cutting(d, order) >= 0; ++order)
+        cuts += (order > 0 ? "*" : "") + mesh.name(layout.axis_cutting(d, order));
+      text += (d > 0 ? "," : "") + (layout.cuts(d) == 0 ? "-" : layout.cuts(d) == 1 ? cuts : "(" + cuts + ")");
+    }
+    text += "]";
+  }
+  for (int a = 0; a < Axes; ++a)
+    if (layout[a].is_partial())
+      text += (text.empty() ? "partial(" : " partial(") + mesh.name(a) +
+              (layout[a].op == reduction::maximum ? ",max)" : ")");
+  return text;
+}
+
+/// Reads a mesh: `x=2,y=4` has 2 devices along x and 4 along y. The empty text is a mesh of one device.
+///
+/// Axes that the text does not name have one device and no name. Throws `error` where the text is no mesh.
+inline named_mesh<8> parse_mesh(std::string_view text) {
+  named_mesh<8> mesh;
+  std::fill(std::begin(mesh.sizes.along), std::end(mesh.sizes.along), 1);
+  detail::text_reader read(text, "mesh");
+  int most = std::numeric_limits<int>::max();
+  for (int axis = 0; axis == 0 ? !read.at_end() : read.take(','); ++axis) {
+    if (axis == 8) read.fail("at most 8 axes", "merge some of them");
+    const std::size_t place = read.position();
+    const std::string name(read.take_word());
+    if (name.empty()) read.fail("the name of an axis", "write each axis as NAME=SIZE, as in x=2,y=4");
+    if (mesh.find(name) >= 0) read.fail_at(place, "each axis once", "give each axis a name of its own");
+    if (!read.take('=')) read.fail("= and a size", "write each axis as NAME=SIZE, as in x=2,y=4");
+    const int size = read.take_number(most, "a size from 1 to " + std::to_string(most),
+                                      "say how many devices lie along the axis; all axes together have at most " +
+                                          std::to_string(std::numeric_limits<int>::max()));
+    mesh.sizes.along[axis] = size;
+    mesh.names[static_cast<std::size_t>(axis)] = name;
+    most /= size;
+  }
+  if (!read.at_end()) read.fail("a comma or the end", "write axes apart with commas, as in x=2,y=4");
+  return mesh;
+}
+
+/// Reads a layout on a mesh, in the notation of `to_string`: `[x,-]`, `[(x*y),-] partial(z)`, `[]` for a scalar, or
+/// only `partial(x)`, whose rank is unknown.
+///
+/// Throws `error` where the text is no layout on the mesh.
+inline parsed_layout parse_layout(named_mesh<8> const& mesh, std::string_view text) {
+  parsed_layout layout;
+  detail::text_reader read(text, "layout");
+  axis_set named = 0;
+  const auto take_axis = [&](std::string const& wanted) {
+    const std::size_t place = read.position();
+    const std::string_view name = read.take_word();
+    if (name.empty()) read.fail(wanted, "write a dimension as -, as x, or as (x*y), and the rest as partial(x)");
+    const int axis = mesh.find(name);
+    if (axis < 0) read.fail_at(place, "an axis of the mesh " + to_string(mesh), "name one of its axes");
+    if (named >> axis & 1)
+      read.fail_at(place, "each axis once", "let an axis cut one dimension, or make the value partial along it");
+    named = static_cast<axis_set>(named | 1u << axis);
+    return axis;
+  };
+  const auto take_dimension = [&](int d) {
+    if (d == max_rank) read.fail("at most 6 dimensions", "merge some of them");
+    if (read.take('-')) return;
+    if (!read.take('(')) {
+      layout.value[take_axis("an axis, - or (")] = shard_placement(d);
+      return;
+    }
+    for (int order = 0; order == 0 || read.take('*'); ++order)
+      layout.value[take_axis("an axis")] = shard_placement(d, order);
+    if (!read.take(')')) read.fail("* or )", "write several axes of one dimension as (x*y)");
+  };
+
+  if (read.take('[')) {
+    layout.rank = 0;
+    while (layout.rank == 0 ? !read.at(']') : read.take(',')) take_dimension(layout.rank++);
+    if (!read.take(']'))
+      read.fail("a comma or ]", "close the dimensions with ], as in [x,-]; put (x*y) in parentheses");
+  }
+  if (layout.rank < 0 && read.at_end()) read.fail("a layout", "write one as in [x,-], [] or partial(x)");
+  while (!read.at_end()) {
+    const std::size_t place = read.position();
+    if (read.take_word() != "partial" || !read.take('('))
+      read.fail_at(place, layout.rank < 0 ? "[ or partial(" : "partial( or the end",
+                   "write a layout as in [x,-], then partial(y) for each axis that the value is partial along");
+    const int axis = take_axis("an axis");
+    layout.value[axis] = partial_placement();
+    if (read.take(',')) {
+      const std::size_t where = read.position();
+      const std::string_view op = read.take_word();
+      if (op != "sum" && op != "max") read.fail_at(where, "sum or max", "write partial(x), or partial(x,max)");
+      layout.value[axis].op = op == "max" ? reduction::maximum : reduction::sum;
+    }
+    if (!read.take(')')) read.fail(")", "write partial(x), or partial(x,max)");
+  }
+  return layout;
+}
+
+/// Reads extents: `1024x1024`; the empty text and `scalar` have no dimensions.
+///
+/// Throws `error` where the text is no shape of at most 6 dimensions, each of one element or more.
+inline std::vector<index_t> parse_shape(std::string_view text) {
+  std::vector<index_t> extents;
+  if (text == "scalar") return extents;
+  detail::text_reader read(text, "shape");
+  index_t most = std::numeric_limits<index_t>::max();
+  while (extents.empty() ? !read.at_end() : read.take('x')) {
+    if (extents.size() == max_rank) read.fail("at most 6 dimensions", "merge some of them");
+    extents.push_back(read.take_number(most, "an extent from 1 to " + std::to_string(most),
+                                       "write a shape as in 1024x1024, or scalar"));
+    most /= extents.back();
+  }
+  if (!read.at_end()) read.fail("x or the end", "write a shape as in 1024x1024, or scalar");
+  return extents;
+}
+
+}  // namespace tessera
