@@ -207,7 +207,7 @@ using recorded_team = team<Mesh, recording<mpi_comm>>;
 
 /// Random geometries along `Dims` for each of the layouts.
 template <class T, int Rank, int... Dims>
-struct along {
+struct windowed_along {
   template <class Mesh, class... Layouts>
   static void check(int each, index_t widest) {
     if (worlds::size() != Mesh::devices) return;
@@ -236,36 +236,38 @@ using a8 = numbered<6, 8>;
 }  // namespace
 
 TEST_CASE_TEMPLATE("one dimension cut by one axis", T, float, double, std::int32_t) {
-  along<T, 4, 2>::template check<mesh<a2>, shard<2, a2>>(200, 13);
-  along<T, 3, 1>::template check<mesh<a4>, shard<1, a4>>(200, 13);
-  along<T, 4, 3>::template check<mesh<a8>, shard<3, a8>>(200, 13);
+  windowed_along<T, 4, 2>::template check<mesh<a2>, shard<2, a2>>(200, 13);
+  windowed_along<T, 3, 1>::template check<mesh<a4>, shard<1, a4>>(200, 13);
+  windowed_along<T, 4, 3>::template check<mesh<a8>, shard<3, a8>>(200, 13);
 }
 
 TEST_CASE("one dimension cut by two axes in either order, beside axes that cut others or replicate") {
-  along<float, 4, 2>::check<mesh<a2, b2>, shard<2, a2, b2>, shard<2, b2, a2>, layout<shard<2, b2>, shard<0, a2>>,
-                            shard<2, a2>, layout<shard<2, a2>, shard<3, b2>>, shard<0, a2>, replicated>(100, 13);
-  along<float, 2, 0>::check<mesh<a2, a4>, shard<0, a2, a4>, shard<0, a4, a2>, layout<shard<0, a4>, shard<1, a2>>>(100,
-                                                                                                                  13);
-  along<float, 3, 1>::check<mesh<a3, b2>, shard<1, b2, a3>, layout<shard<1, a3>, shard<2, b2>>>(100, 13);
-  along<float, 3, 1>::check<mesh<a2, b2, c2>, shard<1, c2, a2, b2>>(100, 13);
+  windowed_along<float, 4, 2>::check<mesh<a2, b2>, shard<2, a2, b2>, shard<2, b2, a2>,
+                                     layout<shard<2, b2>, shard<0, a2>>, shard<2, a2>,
+                                     layout<shard<2, a2>, shard<3, b2>>, shard<0, a2>, replicated>(100, 13);
+  windowed_along<float, 2, 0>::check<mesh<a2, a4>, shard<0, a2, a4>, shard<0, a4, a2>,
+                                     layout<shard<0, a4>, shard<1, a2>>>(100, 13);
+  windowed_along<float, 3, 1>::check<mesh<a3, b2>, shard<1, b2, a3>, layout<shard<1, a3>, shard<2, b2>>>(100, 13);
+  windowed_along<float, 3, 1>::check<mesh<a2, b2, c2>, shard<1, c2, a2, b2>>(100, 13);
 }
 
 TEST_CASE_TEMPLATE("two dimensions", T, float, double, std::int32_t) {
-  along<T, 4, 2, 3>::template check<mesh<a2, b2>, layout<shard<2, a2>, shard<3, b2>>>(150, 9);
+  windowed_along<T, 4, 2, 3>::template check<mesh<a2, b2>, layout<shard<2, a2>, shard<3, b2>>>(150, 9);
 }
 
 TEST_CASE("two dimensions cut in other ways") {
-  along<float, 4, 3, 2>::check<mesh<a2, b2>, layout<shard<2, a2>, shard<3, b2>>, layout<shard<2, b2>, shard<3, a2>>,
-                               shard<2, a2, b2>, shard<3, a2>, shard<1, b2>>(80, 9);
-  along<float, 4, 2, 3>::check<mesh<a2, b4>, layout<shard<2, a2>, shard<3, b4>>, layout<shard<2, b4>, shard<3, a2>>,
-                               shard<3, b4, a2>>(80, 9);
-  along<float, 3, 0, 2>::check<mesh<a3, b2>, layout<shard<0, a3>, shard<2, b2>>, shard<2, a3, b2>>(80, 9);
-  along<float, 4, 2, 3>::check<mesh<a2, b2, c2>, layout<shard<2, c2, a2>, shard<3, b2>>,
-                               layout<shard<0, a2>, shard<2, b2>, shard<3, c2>>>(80, 9);
+  windowed_along<float, 4, 3, 2>::check<mesh<a2, b2>, layout<shard<2, a2>, shard<3, b2>>,
+                                        layout<shard<2, b2>, shard<3, a2>>, shard<2, a2, b2>, shard<3, a2>,
+                                        shard<1, b2>>(80, 9);
+  windowed_along<float, 4, 2, 3>::check<mesh<a2, b4>, layout<shard<2, a2>, shard<3, b4>>,
+                                        layout<shard<2, b4>, shard<3, a2>>, shard<3, b4, a2>>(80, 9);
+  windowed_along<float, 3, 0, 2>::check<mesh<a3, b2>, layout<shard<0, a3>, shard<2, b2>>, shard<2, a3, b2>>(80, 9);
+  windowed_along<float, 4, 2, 3>::check<mesh<a2, b2, c2>, layout<shard<2, c2, a2>, shard<3, b2>>,
+                                        layout<shard<0, a2>, shard<2, b2>, shard<3, c2>>>(80, 9);
 }
 
 TEST_CASE("three dimensions") {
-  along<float, 5, 2, 3, 4>::check<mesh<a2, b2, c2>, layout<shard<2, a2>, shard<3, b2>, shard<4, c2>>>(20, 6);
+  windowed_along<float, 5, 2, 3, 4>::check<mesh<a2, b2, c2>, layout<shard<2, a2>, shard<3, b2>, shard<4, c2>>>(20, 6);
 }
 
 TEST_CASE("all kernels, strides and dilations on images of 1 to 13 rows") {
