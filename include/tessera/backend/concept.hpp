@@ -1,9 +1,12 @@
 #pragma once
 
+#include <tessera/backend/attention.hpp>
 #include <tessera/backend/geometry.hpp>
 #include <tessera/backend/settings.hpp>
+#include <tessera/core/random.hpp>
 #include <tessera/core/tensor.hpp>
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 
@@ -39,17 +42,24 @@ concept convolution_kernels = requires(B b, read_block_of<B, T, 4> in, block_of<
 };
 
 template <class B, class T>
-concept flat_kernels = requires(B b, read_block_of<B, T, 1> in, block_of<B, T, 1> out, T factor, sgd_step step) {
-  b.relu_forward(in, out);           // (x) to y, NaN kept
-  b.relu_backward(in, in, out);      // (y, dy) to dx
-  b.add(in, in, out);                // sum of two blocks
-  b.sub(in, in, out);                // difference
-  b.mul(in, in, out);                // product by element
-  b.scale(in, factor, out);          // product with a number
-  b.axpy(factor, in, out);           // y += factor * x
-  b.exp(in, out);                    // exponential
-  b.log(in, out);                    // natural logarithm
-  b.sgd_update(out, in, out, step);  // (parameter, gradient, momentum buffer), both states in place
+concept flat_kernels = requires(B b, read_block_of<B, T, 1> in, block_of<B, T, 1> out, T factor) {
+  b.relu_forward(in, out);       // (x) to y, NaN kept
+  b.relu_backward(in, in, out);  // (y, dy) to dx
+  b.add(in, in, out);            // sum of two blocks
+  b.sub(in, in, out);            // difference
+  b.mul(in, in, out);            // product by element
+  b.scale(in, factor, out);      // product with a number
+  b.axpy(factor, in, out);       // y += factor * x
+  b.exp(in, out);                // exponential
+  b.log(in, out);                // natural logarithm
+};
+
+template <class B, class T>
+concept optimizer_kernels = requires(B b, read_block_of<B, T, 1> in, block_of<B, T, 1> out, sgd_step sgd,
+                                     adam_step adam) {
+  b.sgd_update(out, in, out, sgd);               // (parameter, gradient, momentum buffer), in place
+  b.adam_update(out, in, out, out, adam);        // (parameter, gradient, moments), in place
+  { b.square_sum(in) } -> std::same_as<double>;  // of all elements
 };
 
 template <class B, class T>
@@ -57,6 +67,35 @@ concept broadcast_kernels = requires(B b, read_block_of<B, T, 6> in, block_of<B,
   b.add_broadcast(in, in, out);  // sum, dimensions of extent 1 repeated
   b.mul_broadcast(in, in, out);  // product, likewise
   b.sum_broadcast(in, out);      // sum over the dimensions in which the output has the extent 1
+};
+
+template <class B, class T>
+concept smooth_kernels = requires(B b, read_block_of<B, T, 1> in, block_of<B, T, 1> out, read_block_of<B, T, 6> wide_in,
+                                  block_of<B, T, 6> wide) {
+  b.div(in, in, out);                       // quotient by element
+  b.sub_broadcast(wide_in, wide_in, wide);  // difference, dimensions of extent 1 repeated
+  b.div_broadcast(wide_in, wide_in, wide);  // quotient, likewise
+  b.gelu_forward(in, out);                  // (x) to y
+  b.gelu_backward(in, in, out);             // (x, dy) to dx
+  b.gelu_tanh_forward(in, out);             // (x) to y
+  b.gelu_tanh_backward(in, in, out);        // (x, dy) to dx
+  b.silu_forward(in, out);                  // (x) to y
+  b.silu_backward(in, in, out);             // (x, dy) to dx
+  b.sigmoid_forward(in, out);               // (x) to y
+  b.sigmoid_backward(in, in, out);          // (y, dy) to dx
+  b.tanh_forward(in, out);                  // (x) to y
+  b.tanh_backward(in, in, out);             // (y, dy) to dx
+};
+
+template <class B, class T>
+concept array_kernels = requires(B b, read_block_of<B, T, 4> in, block_of<B, T, 4> out, read_block_of<B, T, 6> wide_in,
+                                 block_of<B, T, 6> wide, block_of<B, std::int64_t, 6> places, std::array<int, 6> order,
+                                 std::array<index_t, 6> weights, index_t first) {
+  b.batch_matmul(in, true, in, true, out);                            // product of each matrix of a batch
+  b.permute(wide_in, order, wide);                                    // dimensions in another order
+  b.max_broadcast(wide_in, wide);                                     // maximum where the output has the extent 1
+  b.first_maximum(wide_in, wide_in, weights, first, places, places);  // (x, maximum) to where it is, first of all
+  b.max_backward(wide_in, places, places, places, wide);              // (dy, where) to dx
 };
 
 template <class B, class T>
@@ -105,15 +144,63 @@ concept batch_norm_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B
 
 template <class B, class T>
 concept pooling_kernels = requires(B b, read_block_of<B, T, 4> in, block_of<B, T, 4> out, block_of<B, T, 2> flat,
-                                   block_of<B, std::int32_t, 4> argmax, pool2d_geometry g, index_t count) {
-  b.max_pool2d_forward(in, out, argmax, g);    // (x) to y and the place of each maximum
-  b.max_pool2d_backward(in, argmax, out, g);   // (dy, places) to dx
-  b.avg_pool2d_forward(in, out, g);            // (x) to y
-  b.avg_pool2d_backward(in, out, g);           // (dy) to dx
-  b.global_avg_pool_forward(in, out, count);   // (x) to y of height and width 1
-  b.global_avg_pool_backward(in, out, count);  // (dy) to dx
-  b.flatten(in, flat);                         // images to channel-major rows
-  b.unflatten(flat, out);                      // and back
+                                   block_of<B, std::int32_t, 4> argmax, pool2d_geometry g, index_t count,
+                                   image_part part) {
+  b.max_pool2d_forward(in, out, argmax, g);     // (x) to y and the place of each maximum
+  b.max_pool2d_backward(in, argmax, out, g);    // (dy, places) to dx
+  b.avg_pool2d_forward(in, out, g);             // (x) to y
+  b.avg_pool2d_backward(in, out, g);            // (dy) to dx
+  b.global_avg_pool_forward(in, out, count);    // (x) to y of height and width 1
+  b.global_avg_pool_backward(in, out, count);   // (dy) to dx
+  b.adaptive_avg_pool_forward(in, out, part);   // (x) to this block's share of y
+  b.adaptive_avg_pool_backward(in, out, part);  // (dy) to dx
+  b.flatten(in, flat);                          // images to channel-major rows
+  b.unflatten(flat, out);                       // and back
+};
+
+template <class B, class T>
+concept row_norm_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B, T, 2> out, block_of<B, T, 1> row,
+                                    read_block_of<B, T, 1> read, block_of<B, double, 2> moments,
+                                    block_of<B, double, 1> statistic, double number) {
+  b.layer_norm_forward(in, number, row, row, statistic, statistic, out);       // (x, epsilon, gamma, beta)
+  b.rms_norm_forward(in, number, row, statistic, out);                         // (x, epsilon, gamma)
+  b.row_normalize_backward(in, in, statistic, statistic, row, out, row, row);  // (x, dy) to dx, dgamma, dbeta
+  b.row_moments(in, moments);                                                  // count, mean, squared deviations by row
+  b.row_squares(in, row);                                                      // sums of squares by row
+  b.rms_norm_finish(read, number, number, statistic);                          // 1 / root of their mean
+  b.row_normalize(in, statistic, statistic, row, row, out);                    // (x, mean, inv_std, gamma, beta) to y
+  b.row_normalize_backward_sums(in, in, statistic, statistic, row, row, row, row);      // sums of rows, dgamma, dbeta
+  b.row_normalize_backward_input(in, in, statistic, statistic, row, row, number, out);  // dx from these sums
+};
+
+template <class B, class T>
+concept group_norm_kernels = requires(B b, read_block_of<B, T, 4> in, block_of<B, T, 4> out, block_of<B, T, 1> row,
+                                      block_of<B, double, 2> moments, block_of<B, double, 1> statistic, index_t groups,
+                                      double number) {
+  b.group_norm_moments(in, groups, moments);                                // count, mean, squared deviations
+  b.group_norm_normalize(in, groups, statistic, statistic, row, row, out);  // (x, mean, inv_std, gamma, beta) to y
+  b.group_norm_backward_sums(in, in, groups, statistic, statistic, row, row, row, row);      // sums, dgamma, dbeta
+  b.group_norm_backward_input(in, in, groups, statistic, statistic, row, row, number, out);  // dx from these sums
+};
+
+template <class B, class T>
+concept embedding_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B, T, 2> out, read_block_of<B, T, 1> row,
+                                     block_of<B, T, 1> flat, read_block_of<B, std::int64_t, 1> indices, index_t count,
+                                     philox draw, double keep) {
+  { b.first_bad_index(indices, count) } -> std::same_as<index_t>;  // -1: all indices are right
+  b.embedding_forward(indices, in, count, out);                    // rows of the weight
+  b.embedding_backward(indices, in, count, std::int64_t{}, out);   // rows of dy summed by index
+  b.dropout(row, draw, count, keep, flat);                         // x / keep, or 0
+};
+
+template <class B, class T>
+concept attention_kernels = requires(B b, head_rows<T const> in, head_rows<T> out, block_of<B, double, 3> rows,
+                                     attention_geometry g, shape<4> extents) {
+  b.attention_forward(in, in, in, out, rows, g);                       // (q, k, v) to out and log-sums
+  b.attention_forward(in, in, in, out, rows, g, true);                 // the same, added to the output
+  b.attention_delta(in, in, rows, g);                                  // (out, dy) to the sum of their product
+  b.attention_backward(in, in, in, in, rows, rows, out, out, out, g);  // (q, k, v, dy) added to dq, dk, dv
+  b.copy_heads(in, out, extents);                                      // vectors in another order
 };
 
 }  // namespace detail
@@ -121,8 +208,10 @@ concept pooling_kernels = requires(B b, read_block_of<B, T, 4> in, block_of<B, T
 /// What a backend supplies for elements of type T: see each requirement.
 template <class B, class T>
 concept backend_for = detail::matrix_kernels<B, T> && detail::convolution_kernels<B, T> && detail::flat_kernels<B, T> &&
-    detail::broadcast_kernels<B, T> && detail::softmax_kernels<B, T> && detail::cross_entropy_kernels<B, T> &&
-    detail::batch_norm_kernels<B, T> && detail::pooling_kernels<B, T>;
+    detail::optimizer_kernels<B, T> && detail::broadcast_kernels<B, T> && detail::smooth_kernels<B, T> &&
+    detail::array_kernels<B, T> && detail::softmax_kernels<B, T> && detail::cross_entropy_kernels<B, T> &&
+    detail::batch_norm_kernels<B, T> && detail::pooling_kernels<B, T> && detail::row_norm_kernels<B, T> &&
+    detail::group_norm_kernels<B, T> && detail::embedding_kernels<B, T> && detail::attention_kernels<B, T>;
 
 /// Memory, a storage order and kernels on one rank's blocks. Nothing above this room knows how they are made.
 ///

@@ -1,14 +1,20 @@
 #pragma once
 
+#include <tessera/backend/eigen/adaptive_pool.hpp>
+#include <tessera/backend/eigen/array_members.hpp>
+#include <tessera/backend/eigen/attention_members.hpp>
 #include <tessera/backend/eigen/batch_norm.hpp>
 #include <tessera/backend/eigen/broadcast.hpp>
 #include <tessera/backend/eigen/columns.hpp>
 #include <tessera/backend/eigen/conv2d.hpp>
 #include <tessera/backend/eigen/cross_entropy.hpp>
 #include <tessera/backend/eigen/elementwise.hpp>
+#include <tessera/backend/eigen/elementwise_members.hpp>
+#include <tessera/backend/eigen/embedding_members.hpp>
 #include <tessera/backend/eigen/layout.hpp>
 #include <tessera/backend/eigen/matmul.hpp>
-#include <tessera/backend/eigen/optimizer.hpp>
+#include <tessera/backend/eigen/normalization_members.hpp>
+#include <tessera/backend/eigen/optimizer_members.hpp>
 #include <tessera/backend/eigen/pool2d.hpp>
 #include <tessera/backend/eigen/precompiled.hpp>
 #include <tessera/backend/eigen/softmax.hpp>
@@ -20,7 +26,12 @@ namespace tessera {
 /// Blocks may be empty. Outputs are overwritten unless said otherwise. Flat kernels and batch norm work in place; other
 /// outputs must not overlap inputs. The element type of a call is that of its outputs (where there are only inputs, of
 /// the read-only input), so mutable blocks may be passed as operands. The object holds scratch memory: one a thread.
-class eigen {
+class eigen : public detail::elementwise_members,
+              public detail::optimizer_members,
+              public detail::array_members<eigen>,
+              public detail::attention_members<eigen>,
+              public detail::normalization_members<eigen>,
+              public detail::embedding_members<eigen> {
  public:
   using memory = host_memory;
   static constexpr storage_order order = storage_order::channels_last;
@@ -317,6 +328,15 @@ class eigen {
   void global_avg_pool_backward(operand<T, 4> dy, block<T, 4> dx, index_t count) {
     detail::eigen_kernels::global_avg_pool_backward<T>(dy, dx, count);
   }
+  /// y = what the block adds to the means of windows over whole images (`adaptive_window`).
+  template <class T>
+  void adaptive_avg_pool_forward(operand<T, 4> x, block<T, 4> y, image_part const& part) {
+    detail::eigen_kernels::adaptive_avg_pool_forward<T>(x, y, part);
+  }
+  template <class T>
+  void adaptive_avg_pool_backward(operand<T, 4> dy, block<T, 4> dx, image_part const& part) {
+    detail::eigen_kernels::adaptive_avg_pool_backward<T>(dy, dx, part);
+  }
 
   // Layout.
 
@@ -330,15 +350,11 @@ class eigen {
     detail::eigen_kernels::unflatten<T>(y, x);
   }
 
-  // Optimizers.
-
-  /// Parameter and momentum buffer (empty: no momentum) after one step; see `sgd_step`.
-  template <class T>
-  void sgd_update(block<T, 1> parameter, operand<T, 1> gradient, block<T, 1> momentum_buffer, sgd_step const& step) {
-    detail::eigen_kernels::sgd_update<T>(parameter, gradient, momentum_buffer, step);
-  }
-
  private:
+  friend class detail::array_members<eigen>;
+  friend class detail::attention_members<eigen>;
+  friend class detail::normalization_members<eigen>;
+  friend class detail::embedding_members<eigen>;
   detail::eigen_kernels::workspace scratch_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/core/shape.hpp>
+#include <tessera/core/partition.hpp>
 
 #include <array>
 
@@ -51,6 +51,19 @@ struct pool2d_geometry {
     return ceil_mode && (extent - 1) * stride[d] >= input + padding_before[d] ? extent - 1 : extent;
   }
   friend constexpr bool operator==(pool2d_geometry const&, pool2d_geometry const&) = default;
+};
+
+/// The rows that output `i` of `outputs` averages in adaptive pooling: from floor(i * extent / outputs) to before
+/// ceil((i + 1) * extent / outputs).
+constexpr interval adaptive_window(index_t i, index_t outputs, index_t extent) {
+  const index_t begin = i * extent / outputs;
+  return {begin, ((i + 1) * extent + outputs - 1) / outputs - begin};
+}
+
+/// Where a block lies in whole images, in height and width.
+struct image_part {
+  pair2d begins{0, 0};
+  pair2d extents{1, 1};  ///< of the whole images
 };
 
 }  // namespace tessera

@@ -45,4 +45,16 @@ struct sgd_step {
   bool first_step = false;
 };
 
+/// One step of Adam with gradient d: m = beta1 m + (1 - beta1) d and v = beta2 v + (1 - beta2) d^2; then
+/// p -= learning_rate * (m / (1 - beta1^number)) / (sqrt(v / (1 - beta2^number)) + epsilon).
+struct adam_step {
+  double learning_rate = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double epsilon = 0;
+  double weight_decay = 0;
+  bool decoupled = false;  ///< p *= 1 - learning_rate * weight_decay first, instead of d = g + weight_decay * p
+  index_t number = 1;      ///< of the step, from 1
+};
+
 }  // namespace tessera

@@ -14,7 +14,9 @@ enum class collective : std::uint8_t {
   broadcast,
   send,
   receive,
-  barrier
+  barrier,
+  halo,  ///< of plans: what neighbours send each other before or after a windowed operator, all of it
+  ring   ///< of plans: blocks, and on the way back their gradients, that go around a group, all of them
 };
 
 /// The name, for errors and logs.
@@ -29,6 +31,8 @@ constexpr char const* to_string(collective kind) {
     case collective::send: return "send";
     case collective::receive: return "receive";
     case collective::barrier: return "barrier";
+    case collective::halo: return "halo";
+    case collective::ring: return "ring";
   }
   return "unknown";
 }

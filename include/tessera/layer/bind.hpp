@@ -17,6 +17,15 @@ struct generic_split_check {
                 "tessera: this layer has no such split; its rules list the words it has, name one of those or add the "
                 "cut to the rules");
 };
+template <class Layer, class T>
+struct input_element_of {
+  using type = T;
+};
+template <class Layer, class T>
+requires requires { typename Layer::input_element; }
+struct input_element_of<Layer, T> {
+  using type = typename Layer::input_element;
+};
 template <class... P>
 constexpr bool any_trainable(parameter_list<P...> const*) {
   return (P::trainable || ...);
@@ -77,6 +86,10 @@ struct bound_layer {
 
   using output = flow<output_extents, resolved.output>;
 
+  /// The elements of the input in a model of elements T: T, unless the layer says otherwise (indices).
+  template <class T>
+  using input_element = typename detail::input_element_of<Layer, T>::type;
+
   /// Whether there is anything to train, so that backward must come this far.
   static constexpr bool learns = detail::any_trainable(static_cast<parameters const*>(nullptr));
 
@@ -115,6 +128,8 @@ struct bound_layer {
     append_route<Mesh>(calls, phase::backward, output_extents, arriving, needed(arriving));
     if constexpr (requires { Layer::template calls<Flow::extents, Mesh>(phase::backward, resolved, calls); })
       Layer::template calls<Flow::extents, Mesh>(phase::backward, resolved, calls);
+    if constexpr (requires { Layer::template input_gradient_calls<Flow::extents, Mesh>(resolved, calls); })
+      if (wants_input) Layer::template input_gradient_calls<Flow::extents, Mesh>(resolved, calls);
     if (wants_input) append_route<Mesh>(calls, phase::backward, Flow::extents, produced(arriving), gradient(arriving));
   }
 

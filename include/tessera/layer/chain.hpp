@@ -18,6 +18,18 @@ struct chain {
   static constexpr int count = static_cast<int>(sizeof...(Layers));
 };
 
+namespace detail {
+/// The elements of the input of the first layer of a bound chain that does more than change a layout.
+template <class Bound, class T, int I>
+constexpr auto first_element() {
+  using element = typename Bound::template at<I>::template input_element<T>;
+  if constexpr (std::is_void_v<element> && I + 1 < Bound::count)
+    return first_element<Bound, T, I + 1>();
+  else
+    return std::type_identity<element>{};
+}
+}  // namespace detail
+
 template <class Chain, device_mesh Mesh, class Flow>
 struct bound_chain {
   using mesh = Mesh;
@@ -43,6 +55,10 @@ struct bound_chain {
   template <int I>
   using at = typename edge<I>::bound;
   using output = typename at<count - 1>::output;
+
+  /// The elements of the input, as the first layer that computes takes them.
+  template <class T>
+  using input_element = typename decltype(detail::first_element<bound_chain, T, 0>())::type;
 
   /// Whether any of the first `I` layers learns, so that layer `I` must hand its input's gradient on.
   template <int I>

@@ -29,6 +29,7 @@ namespace tessera {
 /// | `calls<Extents, Mesh>(phase, resolved, list)` | appends the collectives that forward and backward make themselves
 /// | | `gradient_is_linear = true` | backward is linear in `dy` alone: a partial `dy` may pass and be reduced later |
 /// | `input_extents` | extents of an input, for a layer that may come first in a model |
+/// | `input_element` | the type of the input's elements, where they are not those of the model: indices |
 /// | `split_check<Known>` | a `static_assert(Known, ...)` that lists the split words there are |
 ///
 /// `env` is a `layer_environment`. Layouts of what forward and backward return are checked against the rules.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/layer/node.hpp>
+#include <tessera/layer/windowed.hpp>
 #include <tessera/op/conv2d.hpp>
 
 namespace tessera {
@@ -26,8 +26,13 @@ constexpr conv2d_geometry conv2d_geometry_of(index_t groups) {
 /// | `split_output` | by output channel | cut by channel | input gradient partial |
 /// | `split_input` | by input channel, bias whole | partial sum, the bias added once | input gradient cut |
 /// | `split_channels` (groups > 1, flows) | by group | cut by channel | input gradient cut |
+/// | `split_height`, `split_width` (flow) | whole | cut alike | gradients of parameters partial |
+///
+/// Under a cut of height or width ranks exchange the rows and columns that windows share: those of the input forward,
+/// those of its gradient backward.
 template <int In, int Out, class Window, class... Options>
-struct conv2d {
+struct conv2d : windowed_layer<detail::conv2d_geometry_of<Window>(
+                    detail::option_or_t<detail::is_groups, groups<1>, Options...>::value)> {
   static_assert(detail::is_window<Window>::value,
                 "tessera: conv2d takes a window after its channels; write conv2d<In, Out, window<3>> or window2d<...>");
   static_assert((detail::known_option<Options, detail::is_groups, detail::is_no_bias, detail::is_weight_init,
@@ -57,15 +62,15 @@ struct conv2d {
   template <bool Known>
   struct split_check {
     static_assert(Known,
-                  "tessera: conv2d has no such split; it has split_batch, and split_output and split_input without "
-                  "groups, or split_channels with groups");
+                  "tessera: conv2d has no such split; it has split_batch, split_height, split_width, and split_output "
+                  "and split_input without groups, or split_channels with groups");
   };
   static constexpr shape<4> input_extents{{dynamic, In, dynamic, dynamic}};
 
   template <auto Extents>
   static constexpr index_rules rules() {
-    return detail::conv2d_rules(has_bias ? "nchw,ocij+o->nors" : "nchw,ocij->nors",
-                                has_bias ? "nghw,gcij+g->ngrs" : "nghw,gcij->ngrs", group_count, linearity::none);
+    return detail::conv2d_rules(has_bias ? "nchw,ocij+o->nohw" : "nchw,ocij->nohw",
+                                has_bias ? "nghw,gcij+g->nghw" : "nghw,gcij->nghw", group_count, linearity::none);
   }
   template <auto Extents>
   static constexpr auto output() {
@@ -77,12 +82,12 @@ struct conv2d {
 
   template <class X>
   struct saved {
-    X x;
+    windowed_images<X> x;
   };
   template <class Env, class Saved, class X, class W, class... B>
   static auto forward(Env const&, Saved& saved, X const& x, W const& w, B const&... b) {
-    saved.x = x;
-    auto y = op::conv2d<group_count>(x, w, geometry);
+    saved.x = op::windowed(x, geometry);
+    auto y = op::conv2d<group_count>(saved.x, w, geometry);
     (op::add_bias_once(y, b), ...);
     return y;
   }
@@ -91,7 +96,7 @@ struct conv2d {
     op::conv2d_backward_weight<group_count>(dy, saved.x, std::get<0>(gradients), geometry);
     if constexpr (has_bias) op::bias_backward(dy, std::get<1>(gradients));
     if constexpr (Env::wants_input_gradient)
-      return op::conv2d_backward_input<group_count>(dy, w, saved.x.extents(), geometry);
+      return op::conv2d_backward_input<group_count>(dy, w, saved.x.extents, geometry);
     else
       return no_gradient{};
   }

@@ -37,6 +37,11 @@ struct ones {
   static double value(philox const&, index_t, fans) { return 1.0; }
 };
 
+/// Normal with mean 0 and deviation 1.
+struct standard_normal {
+  static double value(philox const& draw, index_t i, fans) { return draw.normal(static_cast<std::uint64_t>(i)); }
+};
+
 /// Uniform in +-sqrt(6 / (in + out)). X. Glorot and Y. Bengio, AISTATS 2010.
 struct xavier_uniform {
   static double bound(fans f) { return std::sqrt(6.0 / static_cast<double>(f.in + f.out)); }

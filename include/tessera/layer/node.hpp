@@ -94,7 +94,8 @@ class layer_node {
   using storage = storage_of<typename Bound::parameters>;
 
  public:
-  using input_type = edge_tensor<T, Context, Bound::input::rank, resolved.operand[0]>;
+  using input_type =
+      edge_tensor<typename Bound::template input_element<T>, Context, Bound::input::rank, resolved.operand[0]>;
   using output_type = edge_tensor<T, Context, Bound::output::rank, resolved.output>;
 
   /// Collectives: the route to the layer's input layout, then the layer's own.

@@ -66,6 +66,8 @@ struct no_affine {};
 struct ceil_mode {};
 /// Averages over what lies inside the input only.
 struct exclude_padding {};
+/// Attention of a position to itself and those before it.
+struct causal {};
 
 namespace detail {
 
@@ -89,6 +91,8 @@ template <class X>
 struct is_no_bias : std::is_same<X, no_bias> {};
 template <class X>
 struct is_no_affine : std::is_same<X, no_affine> {};
+template <class X>
+struct is_causal : std::is_same<X, causal> {};
 template <class X>
 struct is_ceil_mode : std::is_same<X, ceil_mode> {};
 template <class X>

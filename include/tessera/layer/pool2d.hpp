@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/layer/node.hpp>
+#include <tessera/layer/windowed.hpp>
 #include <tessera/op/pool2d.hpp>
 
 namespace tessera {
@@ -32,12 +32,11 @@ struct pool2d_layer {
   struct split_check {
     static_assert(
         Known,
-        "tessera: this pooling has no such split; it has split_batch and split_channels, and a global one also "
-        "split_height and split_width");
+        "tessera: this pooling has no such split; it has split_batch, split_channels, split_height and split_width");
   };
   template <auto Extents>
   static constexpr index_rules rules() {
-    return {"nchw->ncrs", {{'n', "batch"}, {'c', "channels"}}};
+    return pool2d_rules(linearity::none);
   }
 };
 
@@ -51,9 +50,10 @@ constexpr shape<4> pooled() {
 
 /// Maximum over `window<Size, Stride, Padding, Dilation>` of [N, C, H, W]; padding counts as minus infinity.
 ///
-/// Options: `ceil_mode`, split words. Splits: batch and channels flow through. No collectives.
+/// Options: `ceil_mode`, split words. Splits: batch, channels, height and width flow through. No collectives; under a
+/// cut of height or width ranks exchange the rows and columns that windows share.
 template <class Window, class... Options>
-struct max_pool2d : detail::pool2d_layer<Options...> {
+struct max_pool2d : detail::pool2d_layer<Options...>, windowed_layer<detail::pool2d_geometry_of<Window, Options...>()> {
   static constexpr pool2d_geometry geometry = detail::pool2d_geometry_of<Window, Options...>();
   template <auto Extents>
   static constexpr auto output() {
@@ -78,9 +78,9 @@ struct max_pool2d : detail::pool2d_layer<Options...> {
 
 /// Mean over `window<Size, Stride, Padding>` of [N, C, H, W].
 ///
-/// Options: `ceil_mode`, `exclude_padding`, split words. Splits: batch and channels flow through. No collectives.
+/// Options: `ceil_mode`, `exclude_padding`, split words. Splits and messages as `max_pool2d`.
 template <class Window, class... Options>
-struct avg_pool2d : detail::pool2d_layer<Options...> {
+struct avg_pool2d : detail::pool2d_layer<Options...>, windowed_layer<detail::pool2d_geometry_of<Window, Options...>()> {
   static_assert(Window::dilation[0] == 1 && Window::dilation[1] == 1,
                 "tessera: avg_pool2d has no dilation; leave it out of the window");
   static constexpr pool2d_geometry geometry = detail::pool2d_geometry_of<Window, Options...>();
@@ -130,6 +130,29 @@ struct global_avg_pool : detail::pool2d_layer<Options...> {
   template <class Env, class Saved, class Dy, class Gradients>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
     return op::global_avg_pool_backward<detail::gradient_like<typename Saved::input, Dy>>(dy, saved.extents);
+  }
+};
+
+/// Means over `Height` x `Width` windows that cover the image evenly: [N, C, Height, Width].
+///
+/// Splits: batch and channels flow through; height and width give a partial sum. No collectives.
+template <int Height, int Width, class... Options>
+struct adaptive_avg_pool2d : global_avg_pool<Options...> {
+  static_assert(Height > 0 && Width > 0,
+                "tessera: adaptive_avg_pool2d gives images of one pixel or more; correct its height and width");
+  template <auto Extents>
+  static constexpr auto output() {
+    static_assert(Extents.rank == 4, "tessera: poolings take images [N, C, H, W]; put them before flatten");
+    return shape<4>{{Extents[0], Extents[1], Height, Width}};
+  }
+  template <class Env, class Saved, class X>
+  static auto forward(Env const&, Saved& saved, X const& x) {
+    saved.extents = x.extents();
+    return op::adaptive_avg_pool(x, Height, Width);
+  }
+  template <class Env, class Saved, class Dy, class Gradients>
+  static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients&) {
+    return op::adaptive_avg_pool_backward<detail::gradient_like<typename Saved::input, Dy>>(dy, saved.extents);
   }
 };
 

@@ -25,6 +25,9 @@ struct bound_relayout {
                 "tessera: this layout cuts a dimension that the tensor does not have; name a dimension below its rank");
   static_assert(check_reach<Flow::layout, target>());
   using output = flow<Flow::extents, target>;
+  /// Any elements: those of the next layer's input.
+  template <class T>
+  using input_element = void;
   static constexpr bool learns = false;
 
   static constexpr layout_value gradient(layout_value const& arriving) { return gradient_for(Flow::layout, arriving); }

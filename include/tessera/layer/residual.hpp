@@ -53,6 +53,10 @@ struct bound_residual {
   }();
   static constexpr bool learns = branch::learns || shortcut_learns;
 
+  /// The elements of the input, as the branch takes them.
+  template <class T>
+  using input_element = typename branch::template input_element<T>;
+
   /// The layout of the sum.
   static constexpr layout_value joined = dual(shortcut_output::layout);
   using output = flow<branch_output::extents, joined>;

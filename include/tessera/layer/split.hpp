@@ -38,6 +38,21 @@ template <class... Axes>
 struct split_channels : split_word<Axes...> {
   static constexpr std::string_view word = "channels";
 };
+/// The features of a normalisation or an embedding.
+template <class... Axes>
+struct split_features : split_word<Axes...> {
+  static constexpr std::string_view word = "features";
+};
+/// The second dimension of [N, S] and [N, S, features].
+template <class... Axes>
+struct split_sequence : split_word<Axes...> {
+  static constexpr std::string_view word = "sequence";
+};
+/// The rows of an embedding. The result is a partial sum.
+template <class... Axes>
+struct split_vocabulary : split_word<Axes...> {
+  static constexpr std::string_view word = "vocabulary";
+};
 template <class... Axes>
 struct split_height : split_word<Axes...> {
   static constexpr std::string_view word = "height";
@@ -45,6 +60,11 @@ struct split_height : split_word<Axes...> {
 template <class... Axes>
 struct split_width : split_word<Axes...> {
   static constexpr std::string_view word = "width";
+};
+/// Whole heads of attention.
+template <class... Axes>
+struct split_heads : split_word<Axes...> {
+  static constexpr std::string_view word = "heads";
 };
 
 /// No split, as an option.

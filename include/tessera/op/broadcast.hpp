@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/op/elementwise.hpp>
 #include <tessera/op/rules.hpp>
 
 #include <utility>
@@ -210,18 +211,44 @@ auto combine(A const& a, B const& b, char const* what, Kernel kernel) {
   return y;
 }
 
+/// An operand that has the dimensions `Kept` of X.
+template <sharded_tensor X, int... Kept>
+using kept_operand =
+    broadcast_operand<repeated<relaid<X, static_cast<int>(sizeof...(Kept)), placements<X::mesh::axes>{}>, Kept...>>;
+
+/// Rules of reducing all dimensions but those that an operand has.
 template <int Rank, class Kept>
-constexpr index_rules sum_rules() {
-  index_rules r = elementwise_rules(Rank, 1, linearity::each);
+constexpr index_rules reduction_rules(linearity partial) {
+  index_rules r = elementwise_rules(Rank, 1, partial);
   r.length -= Rank;
   for (int d = 0; d < Rank; ++d)
     if (Kept::has(d)) r.text[r.length++] = r.text[d];
   return r;
 }
-template <int Rank, class Kept>
-struct sum_along_op {
-  static constexpr index_rules rules = sum_rules<Rank, Kept>();
+template <int Rank, class Kept, linearity Partial>
+struct reduction_op {
+  static constexpr index_rules rules = reduction_rules<Rank, Kept>(Partial);
 };
+
+/// Calls `kernel(kernels, x, y)` with this rank's blocks as the backend walks them, those of y having the extent 1
+/// where x is reduced.
+template <class Kept, sharded_tensor X, sharded_tensor Y, class Kernel>
+void reduce_into(X const& x, Y& y, Kernel kernel) {
+  constexpr storage_order order = X::context_type::backend::order;
+  auto const& local = y.local().extents();
+  const auto run = [&](auto* data) {
+    kernel(x.where().kernels(), in_memory_order<X::rank, order>(x.read().data, x.local().extents()),
+           in_memory_order<X::rank, order>(data, spread<X::rank, Kept>(local)));
+  };
+  if constexpr (lies_alike<X::rank, Kept, order, Y::rank>()) {
+    run(y.write().data);
+  } else {
+    auto reduced = typename Y::local_type(local);
+    run(reduced.data());
+    for_both_orders<X::rank, Kept, order>(local,
+                                          [&](index_t own, index_t i) { y.write().data[own] = reduced.data()[i]; });
+  }
+}
 
 }  // namespace detail
 
@@ -243,6 +270,23 @@ auto mul(A const& a, B const& b) {
       a, b, "mul", [](auto& kernels, auto x, auto z, auto y) { kernels.mul_broadcast(x, z, y); });
 }
 
+/// a - b where `along` repeats one or both. Both may be partial sums along the same axes, then so is the result.
+template <class A, class B>
+requires detail::broadcastable<A, B>
+auto sub(A const& a, B const& b) {
+  return detail::combine<linearity::joint>(
+      a, b, "sub", [](auto& kernels, auto x, auto z, auto y) { kernels.sub_broadcast(x, z, y); });
+}
+
+/// a / b where `along` repeats one or both. `a` may be a partial sum, `b` may not.
+template <class A, class B>
+requires detail::broadcastable<A, B>
+auto div(A const& a, B const& b) {
+  detail::require_whole_divisor<typename detail::broadcast_operand<B>::type>();
+  return detail::combine<linearity::each>(
+      a, b, "div", [](auto& kernels, auto x, auto z, auto y) { kernels.div_broadcast(x, z, y); });
+}
+
 /// The sum over all dimensions but `Dims`, a partial sum along every axis that cuts one of those: the gradient of
 /// `along<Dims...>`. Accumulated in double. No collectives.
 template <int... Dims, sharded_tensor X>
@@ -250,37 +294,26 @@ auto sum_along(X const& x) {
   constexpr int rank = static_cast<int>(sizeof...(Dims));
   static_assert(detail::rising({Dims...}) && ((Dims < X::rank) && ...),
                 "tessera: sum_along<...> keeps dimensions of its tensor, named in rising order");
-  using kept = detail::broadcast_operand<repeated<relaid<X, rank, placements<X::mesh::axes>{}>, Dims...>>;
-  constexpr storage_order order = X::context_type::backend::order;
-  shape<rank> extents;
-  int next = 0;
-  ((extents[next++] = x.extent(Dims)), ...);
-  result_of<detail::sum_along_op<X::rank, kept>, rank, X> y(x.where(), extents);
-  auto const& local = y.local().extents();
-  const auto sum_into = [&](auto* data) {
-    x.where().kernels().sum_broadcast(
-        detail::in_memory_order<X::rank, order>(x.read().data, x.local().extents()),
-        detail::in_memory_order<X::rank, order>(data, detail::spread<X::rank, kept>(local)));
-  };
-  if constexpr (detail::lies_alike<X::rank, kept, order, rank>()) {
-    sum_into(y.write().data);
-  } else {
-    auto sums = y.local().clone();
-    sum_into(sums.data());
-    detail::for_both_orders<X::rank, kept, order>(
-        local, [&](index_t own, index_t i) { y.write().data[own] = sums.data()[i]; });
-  }
+  using kept = detail::kept_operand<X, Dims...>;
+  result_of<detail::reduction_op<X::rank, kept, linearity::each>, rank, X> y(x.where(), {{x.extent(Dims)...}});
+  detail::reduce_into<kept>(x, y, [](auto& kernels, auto from, auto to) { kernels.sum_broadcast(from, to); });
   return y;
 }
 
 }  // namespace op
 
-/// `x + along<1>(b)` and `x * along<1>(b)` spell `op::add` and `op::mul`.
+/// `x + along<1>(b)`, and likewise -, * and /, spell `op::add`, `op::sub`, `op::mul` and `op::div`.
 template <class A, class B>
 requires detail::broadcastable<A, B>
 auto operator+(A const& a, B const& b) { return op::add(a, b); }
 template <class A, class B>
 requires detail::broadcastable<A, B>
+auto operator-(A const& a, B const& b) { return op::sub(a, b); }
+template <class A, class B>
+requires detail::broadcastable<A, B>
 auto operator*(A const& a, B const& b) { return op::mul(a, b); }
+template <class A, class B>
+requires detail::broadcastable<A, B>
+auto operator/(A const& a, B const& b) { return op::div(a, b); }
 
 }  // namespace tessera

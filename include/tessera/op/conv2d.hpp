@@ -1,29 +1,33 @@
 #pragma once
 
-#include <tessera/backend/geometry.hpp>
 #include <tessera/op/matmul.hpp>
+#include <tessera/op/windowed.hpp>
 
 namespace tessera {
 
 namespace detail {
 
-/// Index rules of convolutions: `spec` without groups, `grouped` with; groups are cut whole.
+/// Index rules of convolutions: `spec` without groups, `grouped` with; groups are cut whole. Height and width of the
+/// result have the letters of the input's, because both are cut alike.
 constexpr index_rules conv2d_rules(std::string_view spec, std::string_view grouped, index_t groups, linearity partial) {
-  if (groups == 1) return {spec, {{'n', "batch"}, {'o', "output", false}, {'c', "input", false}}, partial};
-  return {grouped, {{'n', "batch"}, {'g', "channels", true, false, groups}}, partial};
+  if (groups == 1)
+    return {spec,
+            {{'n', "batch"}, {'o', "output", false}, {'c', "input", false}, {'h', "height"}, {'w', "width"}},
+            partial};
+  return {grouped, {{'n', "batch"}, {'g', "channels", true, false, groups}, {'h', "height"}, {'w', "width"}}, partial};
 }
 
 template <index_t Groups>
 struct conv2d_op {
-  static constexpr index_rules rules = conv2d_rules("nchw,ocij->nors", "nghw,gcij->ngrs", Groups, linearity::each);
+  static constexpr index_rules rules = conv2d_rules("nchw,ocij->nohw", "nghw,gcij->nghw", Groups, linearity::each);
 };
 template <index_t Groups>
 struct conv2d_input_gradient_op {
-  static constexpr index_rules rules = conv2d_rules("nors,ocij->nchw", "ngrs,gcij->nghw", Groups, linearity::each);
+  static constexpr index_rules rules = conv2d_rules("nohw,ocij->nchw", "nghw,gcij->nghw", Groups, linearity::each);
 };
 template <index_t Groups>
 struct conv2d_weight_gradient_op {
-  static constexpr index_rules rules = conv2d_rules("nors,nchw->ocij", "ngrs,nghw->gcij", Groups, linearity::each);
+  static constexpr index_rules rules = conv2d_rules("nohw,nchw->ocij", "nghw,nghw->gcij", Groups, linearity::each);
 };
 
 /// Whether the axes that cut the channels cut whole groups.
@@ -50,41 +54,57 @@ namespace op {
 
 /// Convolution (cross-correlation, zero padding): x is [N, C, H, W], w is [O, C / groups, kh, kw].
 ///
-/// Splits: batch of x, output channels of w, input channels of both (partial result); with `Groups` > 1 batch and
-/// whole groups. No collectives. `geometry.groups` equals `Groups`.
+/// Splits: batch of x, output channels of w, input channels of both (partial result), height and width; with `Groups` >
+/// 1 batch, whole groups, height and width. `geometry.groups` equals `Groups`. No collectives; under a cut of height or
+/// width the messages of `windowed`.
 template <index_t Groups = 1, sharded_tensor X, sharded_tensor W>
-auto conv2d(X const& x, W const& w, conv2d_geometry const& geometry) {
+auto conv2d(windowed_images<X> const& x, W const& w, conv2d_geometry const& geometry) {
   detail::check_groups<Groups, X>();
   detail::require_extent(x.extent(1), w.extent(1) * Groups, "number of input channels of conv2d");
   detail::require_extent(geometry.groups, Groups, "number of groups in the geometry of conv2d");
-  const shape<4> extents{
-      {x.extent(0), w.extent(0), geometry.output_extent(0, x.extent(2)), geometry.output_extent(1, x.extent(3))}};
-  detail::require_windows(extents, x.extents());
+  const shape<4> extents = detail::convolved_extents(x.extents, w.extent(0), geometry);
+  detail::require_windows(extents, x.extents);
   result_of<detail::conv2d_op<Groups>, 4, X, W> y(x.where(), extents);
-  x.where().kernels().conv2d_forward(x.read(), w.read(), y.write(),
-                                     detail::local_geometry(geometry, w.local().extent(0), w.extent(0)));
+  x.where().kernels().conv2d_forward(x.block.read(), w.read(), y.write(),
+                                     x.local(detail::local_geometry(geometry, w.local().extent(0), w.extent(0))));
   return y;
+}
+template <index_t Groups = 1, sharded_tensor X, sharded_tensor W>
+auto conv2d(X const& x, W const& w, conv2d_geometry const& geometry) {
+  detail::require_windows(detail::convolved_extents(x.extents(), w.extent(0), geometry), x.extents());
+  return conv2d<Groups>(windowed(x, geometry), w, geometry);
 }
 
 /// Gradient of `conv2d` with respect to x, whose extents are `extents`. Partial along axes that cut output channels.
+///
+/// No collectives; under a cut of height or width the messages of `windowed_backward`.
 template <index_t Groups = 1, sharded_tensor Dy, sharded_tensor W>
 auto conv2d_backward_input(Dy const& dy, W const& w, shape<4> const& extents, conv2d_geometry const& geometry) {
   detail::require_shape(dy.extents(), detail::convolved_extents(extents, w.extent(0), geometry),
                         "the gradient of conv2d");
-  result_of<detail::conv2d_input_gradient_op<Groups>, 4, Dy, W> dx(dy.where(), extents);
-  dy.where().kernels().conv2d_backward_input(w.read(), dy.read(), dx.write(),
-                                             detail::local_geometry(geometry, w.local().extent(0), w.extent(0)));
-  return dx;
+  using Dx = result_of<detail::conv2d_input_gradient_op<Groups>, 4, Dy, W>;
+  auto dx = windowed_gradient<Dx>(dy.where(), extents, geometry);
+  dy.where().kernels().conv2d_backward_input(
+      w.read(), dy.read(), dx.block.view(),
+      dx.local(detail::local_geometry(geometry, w.local().extent(0), w.extent(0))));
+  return windowed_backward(dx, geometry);
 }
 
-/// Gradient of `conv2d` with respect to w, written into `dw`. Partial along axes that cut the batch.
+/// Gradient of `conv2d` with respect to w, written into `dw`. Partial along axes that cut batch, height or width.
+///
+/// Takes x as forward read it, so that nothing is sent again.
+template <index_t Groups = 1, sharded_tensor Dy, sharded_tensor X, sharded_tensor Dw>
+void conv2d_backward_weight(Dy const& dy, windowed_images<X> const& x, Dw& dw, conv2d_geometry const& geometry) {
+  detail::check_target<result_of<detail::conv2d_weight_gradient_op<Groups>, 4, Dy, X>, Dw>();
+  detail::require_shape(dy.extents(), detail::convolved_extents(x.extents, dw.extent(0), geometry),
+                        "the gradient of conv2d");
+  x.where().kernels().conv2d_backward_weight(
+      x.block.read(), dy.read(), dw.write(),
+      x.local(detail::local_geometry(geometry, dw.local().extent(0), dw.extent(0))));
+}
 template <index_t Groups = 1, sharded_tensor Dy, sharded_tensor X, sharded_tensor Dw>
 void conv2d_backward_weight(Dy const& dy, X const& x, Dw& dw, conv2d_geometry const& geometry) {
-  detail::check_target<result_of<detail::conv2d_weight_gradient_op<Groups>, 4, Dy, X>, Dw>();
-  detail::require_shape(dy.extents(), detail::convolved_extents(x.extents(), dw.extent(0), geometry),
-                        "the gradient of conv2d");
-  x.where().kernels().conv2d_backward_weight(x.read(), dy.read(), dw.write(),
-                                             detail::local_geometry(geometry, dw.local().extent(0), dw.extent(0)));
+  conv2d_backward_weight<Groups>(dy, windowed(x, geometry), dw, geometry);
 }
 
 }  // namespace op

@@ -4,6 +4,7 @@
 #include <tessera/op/rules.hpp>
 
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -86,6 +87,10 @@ class cross_entropy {
 
   /// The loss over the whole batch, the same on all ranks (0 with `loss_reduction::none`).
   double loss() const { return loss_; }
+  /// What a mean loss was divided by, the same on all ranks; none where the loss is no mean.
+  std::optional<double> divisor() const {
+    return reduce_ == loss_reduction::mean ? std::optional(divisor_) : std::nullopt;
+  }
   /// The loss of each row.
   rows_type const& row_losses() const { return row_loss_; }
 

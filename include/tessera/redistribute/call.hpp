@@ -2,6 +2,8 @@
 
 #include <tessera/comm/collective.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/redistribute/halo_plan.hpp>
+#include <tessera/redistribute/ring_plan.hpp>
 #include <tessera/redistribute/route.hpp>
 
 #include <string>
@@ -15,7 +17,9 @@ enum class phase : std::uint8_t { forward, backward, gradient };
 /// One collective that a program will make, known while compiling: kind, axes, and a formula for its size.
 ///
 /// The payload has the extents `extents` (the first one may be `dynamic`: the batch) cut by `from`, and by `to` after
-/// the call where it moves data; `factor` values are sent for each of its elements.
+/// the call where it moves data; `factor` values are sent for each of its elements. A halo stands for the sends and
+/// receives of `halo_plan`, its payload being what a device receives. So does a ring for those of `ring_plan`, its blocks
+/// being cut along dimension 1.
 template <int Axes>
 struct collective_call {
   phase when{};
@@ -27,6 +31,8 @@ struct collective_call {
   placements<Axes> from{};
   placements<Axes> to{};
   index_t factor = 1;
+  halo_window windows[2] = {};  ///< of a halo: how the operator walks dimensions 2 and 3
+  bool causal = false;          ///< of a ring: whether devices need no blocks of later positions
 
   /// Elements of the payload on the device at `at`, counted as the recording communicator counts them.
   ///
@@ -40,6 +46,20 @@ struct collective_call {
         throw error("the size of a collective whose extent " + std::to_string(d) + " only run time knows",
                     "static extents but for the batch",
                     "name the input, as in parallel<model, input<dynamic, 3, 224, 224>>");
+    }
+    if (kind == collective::halo) {
+      const halo_plan<Mesh, 4, 2, 3> plan(from, {{global[0], global[1], global[2], global[3]}},
+                                          {windows[0], windows[1]}, at);
+      return when == phase::forward ? plan.received().elements : plan.sent().elements;
+    }
+    if (kind == collective::ring) {
+      const auto parts = parts_along<Mesh>(1, from, global, at);
+      const ring_plan plan(parts, parts, causal);
+      const int here = Mesh::group_rank(from.shard_axes(1), at);
+      auto position = local_box<Mesh>(from, global, at);
+      position[1].size = 1;
+      return position.size() * (plan.blocks_received(here).positions +
+                                (when == phase::backward ? plan.gradients_received(here).positions : 0));
     }
     const auto held = local_box<Mesh>(from, global, at);
     const auto wanted = local_box<Mesh>(to, global, at);
@@ -105,6 +125,32 @@ constexpr void append_row_reduction(call_list<Mesh::axes>& calls, phase when, re
   for (int a = 0; a < Mesh::axes; ++a)
     if (layout[a].is_shard(dim)) layout[a] = replicated_placement();
   append_reduction<Mesh>(calls, when, collective::all_reduce, axes, op, extents, layout);
+}
+
+/// Appends the halo of images of these extents and this layout; nothing where no axis cuts height or width.
+template <device_mesh Mesh>
+constexpr void append_halo(call_list<Mesh::axes>& calls, phase when, shape<4> const& extents,
+                           placements<Mesh::axes> const& layout, std::array<halo_window, 2> const& windows) {
+  const auto spatial = static_cast<axis_set>(layout.shard_axes(2) | layout.shard_axes(3));
+  if (Mesh::group_size(spatial) == 1) return;
+  collective_call<Mesh::axes> call{when,  collective::halo, Mesh::cutting(spatial), reduction::sum, 4, {}, layout,
+                                   layout};
+  for (int d = 0; d < 4; ++d) call.extents[d] = extents[d];
+  for (int d = 0; d < 2; ++d) call.windows[d] = windows[static_cast<std::size_t>(d)];
+  calls.push_back(call);
+}
+
+/// Appends a ring of blocks [B, S, ...] of these extents and this layout; nothing where no axis cuts dimension 1.
+template <device_mesh Mesh, int Rank>
+constexpr void append_ring(call_list<Mesh::axes>& calls, phase when, shape<Rank> const& extents,
+                           placements<Mesh::axes> const& layout, bool causal) {
+  const axis_set axes = layout.shard_axes(1);
+  if (Mesh::group_size(axes) == 1) return;
+  collective_call<Mesh::axes> call{when,  collective::ring, Mesh::cutting(axes), reduction::sum, Rank, {}, layout,
+                                   layout};
+  for (int d = 0; d < Rank; ++d) call.extents[d] = extents[d];
+  call.causal = causal;
+  calls.push_back(call);
 }
 
 }  // namespace tessera

@@ -22,10 +22,16 @@ struct parameter_view {
   block<T, 1> gradient;          ///< empty for states
   std::vector<index_t> extents;  ///< of the whole
   bool trainable = true;
-  bool cut = false;  ///< whether ranks hold different parts of it
+  bool cut = false;     ///< whether ranks hold different parts of it
+  axis_set cut_by = 0;  ///< the mesh axes along which they do
 };
 
 namespace detail {
+
+/// The elements of a model's input. A model that only changes layouts takes those of the model.
+template <class Bound, class T>
+using model_element = std::conditional_t<std::is_void_v<typename Bound::template input_element<T>>, T,
+                                         typename Bound::template input_element<T>>;
 
 /// The part of a network that does not depend on the model's type, so that long models do not make it longer.
 template <context Context, class T>
@@ -40,16 +46,27 @@ class network_memory {
   /// Called by layers when the gradients of `count` parameters from `first` on exist.
   void operator()(int first, int count) {
     for (int i = first; i < first + count; ++i) {
-      const int b = bucket_of_[static_cast<std::size_t>(i)];
+      const auto at = static_cast<std::size_t>(i);
+      if (aside_) {
+        keep(at);
+        continue;
+      }
+      if (kept_) context_->kernels().axpy(static_cast<T>(kept_factor_), sums_[at].read(), gradients_[at]);
+      const int b = bucket_of_[at];
       if (b < 0 || --buckets_[static_cast<std::size_t>(b)].pending > 0) continue;
       auto& bucket = buckets_[static_cast<std::size_t>(b)];
       context_->group(bucket.axes).all_reduce(bucket.memory.data(), bucket.memory.size(), reduction::sum);
     }
   }
 
-  void begin_backward() {
+  /// `aside`: the gradients are kept for a later pass, which adds `kept` times what was kept.
+  void begin_backward(bool aside, double kept) {
+    aside_ = aside;
+    kept_factor_ = kept;
     for (auto& bucket : buckets_) bucket.pending = bucket.members;
   }
+  void end_backward() { kept_ = aside_; }
+  void drop_kept() { kept_ = false; }
 
   /// Where the gradients of this rank's blocks lie in their buckets, which follows from the plan alone.
   void allocate_buckets(std::vector<parameter_info<mesh::axes>> const& trainable,
@@ -79,12 +96,14 @@ class network_memory {
     void operator()(std::string const& name, Kind, shape<Rank> const& extents, Value& value, Gradient& gradient) {
       value = Value(*network.context_, extents);
       fill<typename Kind::init>(value, philox(start.value, stream_of(name)));
+      constexpr axis_set cut_by = Value::placements.axes_of(placement_kind::shard);
       parameter_view<T> view{name,
                              {value.local().data(), {{value.local().size()}}},
                              {},
                              {extents.extents.begin(), extents.extents.end()},
                              Kind::trainable,
-                             mesh::group_size(Value::placements.axes_of(placement_kind::shard)) > 1};
+                             mesh::group_size(cut_by) > 1,
+                             cut_by};
       if constexpr (Kind::trainable) {
         const int b = network.bucket_of_[next];
         if (b < 0) {
@@ -94,6 +113,7 @@ class network_memory {
           gradient = Gradient(*network.context_, extents, bucket.part(network.offsets_[next], value.local().extents()));
         }
         view.gradient = {gradient.local().data(), {{gradient.local().size()}}};
+        network.gradients_.push_back(view.gradient);
         ++next;
       }
       network.parameters_.push_back(std::move(view));
@@ -135,9 +155,26 @@ class network_memory {
     }
   }
 
+  /// Adds a gradient to what is kept of its parameter.
+  void keep(std::size_t at) {
+    if (sums_.empty())
+      for (auto const& gradient : gradients_) sums_.emplace_back(gradient.extents);
+    if (kept_)
+      context_->kernels().axpy(T{1}, gradients_[at], sums_[at].view());
+    else
+      context_->kernels().scale(gradients_[at], T{1}, sums_[at].view());
+  }
+
   std::vector<bucket> buckets_{};
-  std::vector<int> bucket_of_{};    // by trainable parameter, -1 for none
-  std::vector<index_t> offsets_{};  // by trainable parameter, in its bucket
+  // By trainable parameter:
+  std::vector<int> bucket_of_{};    // -1 for none
+  std::vector<index_t> offsets_{};  // in its bucket
+  std::vector<block<T, 1>> gradients_{};
+  std::vector<memory_type> sums_{};  // of gradients that are kept aside; empty until there are any
+
+  bool aside_ = false;  // whether gradients of this pass are kept aside
+  bool kept_ = false;   // whether there are any of earlier passes
+  double kept_factor_ = 1;
 };
 
 }  // namespace detail
@@ -151,7 +188,10 @@ class network {
   using mesh = typename Context::mesh;
   using plan_type = plan<Model, mesh>;
   using bound = typename plan_type::bound;
-  using input_type = edge_tensor<T, Context, plan_type::input::rank, plan_type::input::layout>;
+  using value_type = T;
+  /// Tensors of T, or of indices for a model whose first layer takes these.
+  using input_type =
+      edge_tensor<detail::model_element<bound, T>, Context, plan_type::input::rank, plan_type::input::layout>;
   using output_type = edge_tensor<T, Context, plan_type::output::rank, plan_type::loss_layout>;
 
   /// Starts every parameter at the values of its initialiser. No communication: all ranks draw the same numbers.
@@ -181,19 +221,14 @@ class network {
 
   /// Gradients of all parameters, from that of the output of the last forward pass in training.
   ///
-  /// Each bucket is all-reduced when its last gradient exists; afterwards every gradient is whole. Throws where no such
-  /// pass came before, or the extents are not those of its output.
-  void backward(output_type const& gradient) {
-    if (!forward_extents_)
-      throw error("backward without a forward pass in training before it", "one forward(x) for each backward",
-                  "call forward(x) with training on first");
-    if (!(gradient.extents() == *forward_extents_))
-      throw error("a gradient of " + to_string(gradient.extents()), to_string(*forward_extents_),
-                  "pass the gradient of the output of the last forward pass");
-    forward_extents_.reset();
-    memory_.begin_backward();
-    root_.template backward<false>(gradient, memory_);
-  }
+  /// Each bucket is all-reduced when its last gradient exists; afterwards every gradient is whole. `kept` times what
+  /// `accumulate` kept aside is added before. Throws where no such pass came before, or the extents are not those of
+  /// its output.
+  void backward(output_type const& gradient, double kept = 1) { run_backward(gradient, false, kept); }
+  /// The same without the reductions of buckets: keeps the gradients aside, summed, for the next `backward`.
+  void accumulate(output_type const& gradient) { run_backward(gradient, true, 0); }
+  /// Forgets what `accumulate` kept aside.
+  void drop_accumulated() { memory_.drop_kept(); }
 
   /// All parameters and states, in order of definition.
   std::vector<parameter_view<T>> const& parameters() const { return memory_.parameters_; }
@@ -212,6 +247,19 @@ class network {
   }
 
  private:
+  void run_backward(output_type const& gradient, bool aside, double kept) {
+    if (!forward_extents_)
+      throw error("backward without a forward pass in training before it", "one forward(x) for each backward",
+                  "call forward(x) with training on first");
+    if (!(gradient.extents() == *forward_extents_))
+      throw error("a gradient of " + to_string(gradient.extents()), to_string(*forward_extents_),
+                  "pass the gradient of the output of the last forward pass");
+    forward_extents_.reset();
+    memory_.begin_backward(aside, kept);
+    root_.template backward<false>(gradient, memory_);
+    memory_.end_backward();
+  }
+
   node_of<bound, T, Context> root_;
   std::optional<shape<plan_type::output::rank>> forward_extents_{};  // of a pass that backward may follow
   detail::network_memory<Context, T> memory_;

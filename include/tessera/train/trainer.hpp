@@ -2,12 +2,18 @@
 
 #include <tessera/data/batch.hpp>
 #include <tessera/data/sampler.hpp>
+#include <tessera/train/adam.hpp>
 #include <tessera/train/callback.hpp>
+#include <tessera/train/clip.hpp>
 #include <tessera/train/loss.hpp>
 #include <tessera/train/optimizer.hpp>
+#include <tessera/train/schedule.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +32,14 @@ struct options {
   bool gradients_mean = true;
   /// Rank 0's whole parameters to all ranks before training. They are equal anyway unless somebody changed them.
   bool parameter_broadcast = false;
+  /// Gradients are scaled down to this norm of all together before each update (`clip_by_global_norm`); 0: never.
+  double clip_norm = 0;
+  /// The learning rate of each step, counted from 0 (train/schedule.hpp); empty: that of the optimizer.
+  std::function<double(index_t)> schedule{};
+  /// `fit` takes each batch in this many parts, one after the other, and adds their gradients up: less memory, the same
+  /// losses and updates where rows do not depend on each other. Batch norm takes the statistics of each part, dropout
+  /// draws for each part anew.
+  index_t micro_batches = 1;
 };
 
 /// Images in global batches, each rank reading its own rows.
@@ -53,32 +67,55 @@ class trainer {
   using mesh = typename context_type::mesh;
   using input_type = typename Network::input_type;
   using output_type = typename Network::output_type;
-  using T = typename input_type::value_type;
+  using T = typename Network::value_type;
   using memory = typename context_type::backend::memory;
   static constexpr axis_set batch_axes = input_type::placements.shard_axes(0);
   static constexpr int batch_parts = mesh::group_size(batch_axes);
+  static constexpr bool has_rate = requires(Optimizer & o) { o.learning_rate = 0.0; };
 
  public:
   trainer(Network& model, Loss loss, Optimizer optimizer, options choice = {})
       : model_(model), loss_(std::move(loss)), optimizer_(std::move(optimizer)), options_(choice) {
+    if (!(options_.clip_norm >= 0))
+      throw error("options::clip_norm of " + std::to_string(options_.clip_norm), "0 (off) or a positive number",
+                  "mend the option");
+    if (options_.micro_batches < 1)
+      throw error("options::micro_batches of " + std::to_string(options_.micro_batches), "1 or more",
+                  "mend the option");
+    if constexpr (!has_rate)
+      if (options_.schedule)
+        throw error("options::schedule with an optimizer without a learning rate", "a member learning_rate",
+                    "leave the schedule out, or give the optimizer the member");
     if (options_.parameter_broadcast) model_.broadcast_parameters();
   }
 
   /// One step on a batch; `labels` (or other targets of the loss) are those of this rank's rows. Returns the loss of
   /// the whole batch.
   ///
-  /// Throws where the batch has fewer rows than parts.
+  /// Throws where the batch has fewer rows than parts and, with `options::clip_norm`, where the norm of the gradients
+  /// is infinite or NaN: on all ranks, before any parameter has moved.
   template <class Targets>
   double step(input_type const& x, Targets const& targets) {
-    if (x.extent(0) < batch_parts)
-      throw error(
-          "a batch of " + std::to_string(x.extent(0)) + " rows cut into " + std::to_string(batch_parts) + " parts",
-          "at least one row a part", "enlarge the batch, or use fewer data-parallel ranks");
-    const auto output = model_.forward(x);
-    const auto loss = loss_(output, targets);
-    model_.backward(loss.backward(options_.gradients_mean ? 1.0 : static_cast<double>(batch_parts)));
-    optimizer_.step(model_.where().kernels(), model_.parameters(), state_);
-    return loss.loss();
+    require_rows(x.extent(0));
+    return step_on(
+        1, [&](index_t) -> input_type const& { return x; }, [&](index_t) -> Targets const& { return targets; });
+  }
+
+  /// The same step on a batch that comes in parts, each with targets of its own: gradients are added up on each rank
+  /// and reduced once. A mean loss weighs rows as over the whole batch. Batch norm and dropout take each part for a
+  /// batch of its own.
+  ///
+  /// Throws also where there are no parts, or not as many targets.
+  template <class Targets>
+  double step(std::vector<input_type> const& x, std::vector<Targets> const& targets) {
+    if (x.empty() || x.size() != targets.size())
+      throw error(std::to_string(x.size()) + " micro-batches with " + std::to_string(targets.size()) + " targets",
+                  "at least one, and targets for each", "pass two lists of one length");
+    for (auto const& part : x) require_rows(part.extent(0));
+    const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
+    return step_on(
+        static_cast<index_t>(x.size()), [&](index_t i) -> input_type const& { return x[at(i)]; },
+        [&](index_t i) -> Targets const& { return targets[at(i)]; });
   }
 
   /// An input of another kind does not compile.
@@ -108,7 +145,7 @@ class trainer {
       for (at.step = 0; at.step < at.steps;) {
         const auto chosen = order.rows_of(at.step);
         rows += static_cast<index_t>(chosen.size());
-        at.loss = step(load(train, chosen), labels_);
+        at.loss = step_on(train, chosen);
         sum += at.loss;
         ++at.step;
         at.mean_loss = sum / static_cast<double>(at.step);
@@ -153,6 +190,83 @@ class trainer {
  private:
   bool is_first() const { return mesh::group_rank(mesh::all, model_.where().coordinates()) == 0; }
 
+  static void require_rows(index_t rows) {
+    if (rows < batch_parts)
+      throw error("a batch of " + std::to_string(rows) + " rows cut into " + std::to_string(batch_parts) + " parts",
+                  "at least one row a part", "enlarge the batch, or use fewer data-parallel ranks");
+  }
+
+  /// What a loss divided by: the rows of its part of the batch, where it does not say.
+  template <class Result>
+  static std::optional<double> divisor_of(Result const& loss, index_t rows) {
+    if constexpr (requires { loss.divisor(); })
+      return loss.divisor();
+    else
+      return static_cast<double>(rows);
+  }
+
+  /// A step on `count` parts of a batch; `input(i)` is asked for before `targets(i)`, each once.
+  template <class Input, class Targets>
+  double step_on(index_t count, Input const& input, Targets const& targets) {
+    const double factor = options_.gradients_mean ? 1.0 : static_cast<double>(batch_parts);
+    double total = 0;    // the sum of the losses so far, or their mean
+    double divisor = 0;  // of that mean
+    model_.drop_accumulated();
+    for (index_t i = 0; i < count; ++i) {
+      auto&& x = input(i);
+      const auto loss = loss_(model_.forward(x), targets(i));
+      double weight = 1;
+      double share = 1;  // of this part in the mean so far
+      if (const std::optional<double> mean_of = divisor_of(loss, x.extent(0))) {
+        weight = *mean_of;
+        divisor += weight;
+        if (divisor > 0) share = weight / divisor;
+        if (share == 1)
+          total = loss.loss();
+        else if (share > 0)  // a part in which no row counts has no loss
+          total += share * (loss.loss() - total);
+      } else {
+        total += loss.loss();
+      }
+      // The divisor of the whole is known with the last part only: those before give gradients of sums.
+      if (i < count - 1)
+        model_.accumulate(loss.backward(factor * weight));
+      else
+        model_.backward(loss.backward(factor * share), divisor > 0 ? 1 / divisor : 1);
+    }
+    update();
+    return total;
+  }
+
+  void update() {
+    auto const& parameters = model_.parameters();
+    if (options_.clip_norm > 0) {
+      const double norm = clip_by_global_norm(model_.where(), parameters, options_.clip_norm);
+      if (!std::isfinite(norm))
+        throw error("gradients of norm " + std::to_string(norm) + " in step " + std::to_string(steps_), "a finite norm",
+                    "look for faults in the data, or lower the learning rate");
+    }
+    if constexpr (has_rate)
+      if (options_.schedule) optimizer_.learning_rate = options_.schedule(steps_);
+    optimizer_.step(model_.where().kernels(), parameters, state_);
+    ++steps_;
+  }
+
+  /// A step on rows of a dataset.
+  double step_on(image_batches const& from, std::span<index_t const> rows) {
+    const auto all = static_cast<index_t>(rows.size());
+    require_rows(all);
+    // Fewer parts where there are too few rows for so many.
+    const index_t count = std::min(options_.micro_batches, all / batch_parts);
+    return step_on(
+        count,
+        [&](index_t i) {
+          const interval part = cut({0, all}, static_cast<int>(count), static_cast<int>(i));
+          return load(from, rows.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size)));
+        },
+        [&](index_t) -> std::vector<std::int64_t> const& { return labels_; });
+  }
+
   input_type load(image_batches const& from, std::span<index_t const> rows) {
     auto extents = from.data.extents;
     extents[0] = static_cast<index_t>(rows.size());
@@ -185,6 +299,7 @@ class trainer {
   options options_;
   typename Optimizer::template state<T, memory> state_{};
   std::vector<std::int64_t> labels_;
+  index_t steps_ = 0;
 };
 
 }  // namespace tessera

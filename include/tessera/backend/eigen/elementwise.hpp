@@ -50,6 +50,13 @@ void mul(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
 }
 
 template <class T>
+void div(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
+  writer<T>(y.size(), a.data == y.data || b.data == y.data)(y.data, y.size(), [a, b]<class V>(index_t i) {
+    return Eigen::internal::pdiv(load<V>(a.data + i), load<V>(b.data + i));
+  });
+}
+
+template <class T>
 void scale(operand<T, 1> a, T factor, block<T, 1> y) {
   array(y) = array(a) * factor;
 }

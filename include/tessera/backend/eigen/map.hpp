@@ -63,7 +63,7 @@ class workspace {
     memory_handle owner;
     std::size_t bytes = 0;
   };
-  std::array<buffer, 4> slots_;
+  std::array<buffer, 6> slots_;
 };
 
 }  // namespace tessera::detail::eigen_kernels

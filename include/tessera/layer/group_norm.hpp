@@ -1,0 +1,97 @@
+#pragma once
+
+#include <tessera/layer/node.hpp>
+#include <tessera/op/group_norm.hpp>
+
+namespace tessera {
+
+/// Group norm of [N, C, H, W] (Y. Wu and K. He, ECCV 2018): each sample over `Groups` groups of neighbouring channels.
+///
+/// Options: `no_affine`, `epsilon_of<std::ratio<1, 100000>>`, `weight_init<...>` (ones), `bias_init<...>` (zeros), and
+/// split words:
+///
+/// | split | parameters | collectives |
+/// |---|---|---|
+/// | `split_batch` (flows) | whole, their gradients partial | none |
+/// | `split_channels`, by whole groups (flows) | by channel | none |
+/// | `split_height`, `split_width` (flow) | whole, their gradients partial | one all_reduce_moments of all groups
+/// forward, one all_reduce of two sums a group backward, over both together |
+template <int Groups, int C, class... Options>
+struct group_norm {
+  static_assert((detail::known_option<Options, detail::is_no_affine, detail::is_epsilon, detail::is_weight_init,
+                                      detail::is_bias_init> &&
+                 ...),
+                "tessera: group_norm has no such option; it has no_affine, epsilon_of<...>, weight_init<...>, "
+                "bias_init<...> and split words");
+  static_assert(Groups > 0 && C % Groups == 0,
+                "tessera: the number of groups of group_norm does not divide the number of channels; choose another");
+  static constexpr bool affine = !detail::has_option<no_affine, Options...>;
+  static constexpr double epsilon =
+      detail::option_or_t<detail::is_epsilon, epsilon_of<std::ratio<1, 100000>>, Options...>::value;
+  using words = split_words<Options...>;
+
+  struct weight
+      : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<ones>, Options...>::type, C> {
+    static constexpr std::string_view name = "weight";
+  };
+  struct bias : parameter<typename detail::option_or_t<detail::is_bias_init, bias_init<zeros>, Options...>::type, C> {
+    static constexpr std::string_view name = "bias";
+  };
+  using parameters = std::conditional_t<affine, parameter_list<weight, bias>, parameter_list<>>;
+
+  template <bool Known>
+  struct split_check {
+    static_assert(Known,
+                  "tessera: group_norm has no such split; it has split_batch, split_channels, split_height and "
+                  "split_width");
+  };
+  static constexpr shape<4> input_extents{{dynamic, C, dynamic, dynamic}};
+
+  template <auto Extents>
+  static constexpr index_rules rules() {
+    return {affine ? "nchw,c,c->nchw" : "nchw->nchw",
+            {{'n', "batch"}, {'c', "channels", true, false, Groups}, {'h', "height"}, {'w', "width"}}};
+  }
+  template <auto Extents>
+  static constexpr auto output() {
+    static_assert(Extents.rank == 4, "tessera: group_norm takes images [N, C, H, W]; put it before flatten");
+    static_assert(
+        Extents[1] == C || Extents[1] == dynamic,
+        "tessera: the input of group_norm does not have C channels; give it the channels of the layer before");
+    return Extents;
+  }
+  template <auto Extents, class Mesh>
+  static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
+    const bool forward = when == phase::forward;
+    const axis_set axes = r.axes_cutting("hw");
+    auto layout = r.output;
+    for (int a = 0; a < Mesh::axes; ++a)
+      if (layout[a].is_shard(2) || layout[a].is_shard(3)) layout[a] = replicated_placement();
+    append_reduction<Mesh>(list, when, forward ? collective::all_reduce_moments : collective::all_reduce, axes,
+                           reduction::sum, shape<4>{{Extents[0], Groups, 1, 1}}, layout, forward ? 3 : 2);
+  }
+
+  template <class X>
+  struct saved {
+    X x;
+    row_statistics<typename X::context_type::backend::memory> statistics;
+  };
+
+  template <class Env, class Saved, class X, class... P>
+  static auto forward(Env const&, Saved& saved, X const& x, P const&... parameters) {
+    auto out = op::group_norm<Groups>(x, parameters..., epsilon);
+    saved.x = x;
+    saved.statistics = std::move(out.statistics);
+    return std::move(out.y);
+  }
+  template <class Env, class Saved, class Dy, class Gradients, class... P>
+  static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients& gradients, P const&... parameters) {
+    if constexpr (affine)
+      return op::group_norm_backward<Groups>(saved.x, dy, saved.statistics, std::get<0>(std::tie(parameters...)),
+                                             std::get<0>(gradients), std::get<1>(gradients));
+    else
+      return op::group_norm_backward<Groups>(saved.x, dy, saved.statistics);
+  }
+};
+
+}  // namespace tessera

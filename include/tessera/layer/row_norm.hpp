@@ -1,0 +1,105 @@
+#pragma once
+
+#include <tessera/layer/node.hpp>
+#include <tessera/op/row_norm.hpp>
+
+namespace tessera {
+
+/// The last extents of an input, those that a normalisation runs over.
+template <index_t... Extents>
+struct last {
+  static constexpr shape<static_cast<int>(sizeof...(Extents))> extents{{Extents...}};
+};
+
+namespace detail {
+
+/// The split word of dimension `dim` of an input of a normalisation over its last `dims` dimensions.
+constexpr std::string_view row_norm_word(int rank, int dims, int dim) {
+  constexpr std::string_view of_images[] = {"batch", "channels", "height", "width"};
+  constexpr std::string_view others[] = {"batch", "sequence", "dim2", "dim3", "dim4", "dim5"};
+  if (dims == 1 && dim == rank - 1) return "features";
+  return rank == 4 ? of_images[dim] : others[dim];
+}
+
+/// What layer norm and root-mean-square norm over the extents `Last` have in common: parameters, rules and collectives.
+template <class Last, bool Centred, class Epsilon, class... Options>
+struct row_norm_layer;
+template <index_t... E, bool Centred, class Epsilon, class... Options>
+struct row_norm_layer<last<E...>, Centred, Epsilon, Options...> {
+  static constexpr int dims = static_cast<int>(sizeof...(E));
+  static constexpr bool affine = !has_option<no_affine, Options...>;
+  static constexpr double epsilon = option_or_t<is_epsilon, Epsilon, Options...>::value;
+  using words = split_words<Options...>;
+
+  struct weight : parameter<typename option_or_t<is_weight_init, weight_init<ones>, Options...>::type, E...> {
+    static constexpr std::string_view name = "weight";
+  };
+  struct bias : parameter<typename option_or_t<is_bias_init, bias_init<zeros>, Options...>::type, E...> {
+    static constexpr std::string_view name = "bias";
+  };
+  using parameters =
+      std::conditional_t<!affine, parameter_list<>,
+                         std::conditional_t<Centred, parameter_list<weight, bias>, parameter_list<weight>>>;
+
+  template <bool Known>
+  struct split_check {
+    static_assert(Known,
+                  "tessera: this normalisation has no such split; it has split_batch, split_sequence and "
+                  "split_features, and of images split_channels, split_height and split_width");
+  };
+  static constexpr shape<1 + dims> input_extents{{dynamic, E...}};
+
+  template <auto Extents>
+  static constexpr index_rules rules() {
+    constexpr int rank = Extents.rank;
+    index_rules r = row_norm_rules(rank, dims, parameters::count);
+    for (int d = 0; d < rank; ++d) r.cuts[d].word = row_norm_word(rank, dims, d);
+    return r;
+  }
+  template <auto Extents>
+  static constexpr auto output() {
+    static_assert(Extents.rank > dims,
+                  "tessera: a normalisation runs over the last dimensions of its input, which has at least one "
+                  "dimension more; name fewer extents");
+    constexpr bool fit = [] {
+      bool all = true;
+      for (int d = 0; d < dims; ++d) {
+        const index_t found = Extents[Extents.rank - dims + d];
+        all = all && (found == last<E...>::extents[d] || found == dynamic);
+      }
+      return all;
+    }();
+    static_assert(fit,
+                  "tessera: the input of a normalisation does not end with the extents that it runs over; make them "
+                  "those of what comes before");
+    return Extents;
+  }
+  template <auto Extents, class Mesh>
+  static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
+    auto rows = Extents;
+    auto layout = r.output;
+    unsigned axes = 0;
+    for (int d = rows.rank - dims; d < rows.rank; ++d) {
+      rows[d] = 1;
+      axes |= layout.shard_axes(d);
+    }
+    for (int a = 0; a < Mesh::axes; ++a)
+      if ((axes >> a & 1u) != 0) layout[a] = replicated_placement();
+    const bool moments = Centred && when == phase::forward;
+    append_reduction<Mesh>(list, when, moments ? collective::all_reduce_moments : collective::all_reduce,
+                           static_cast<axis_set>(axes), reduction::sum, rows, layout,
+                           moments   ? 3
+                           : Centred ? 2
+                                     : 1);
+  }
+
+  template <class X>
+  struct saved {
+    X x;
+    row_statistics<typename X::context_type::backend::memory> statistics;
+  };
+};
+
+}  // namespace detail
+
+}  // namespace tessera

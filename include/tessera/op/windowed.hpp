@@ -1,0 +1,128 @@
+#pragma once
+
+#include <tessera/backend/geometry.hpp>
+#include <tessera/op/rules.hpp>
+#include <tessera/redistribute/halo.hpp>
+
+#include <utility>
+
+namespace tessera {
+
+/// Images [N, C, H, W] as a windowed operator reads them: this rank's block with the rows and columns of its neighbours
+/// that its share of the result needs. `op::windowed` makes one; forward and the gradient of the weight share it.
+template <sharded_tensor X>
+struct windowed_images {
+  using image_type = X;
+  using local_type = typename X::local_type;
+
+  typename X::context_type* context = nullptr;
+  shape<4> extents{};           ///< of the whole images
+  local_type block{};           ///< the own block where no axis cuts height or width
+  pair2d padding_before{0, 0};  ///< what kernels still assume above and left of the block
+  pair2d padding_after{0, 0};   ///< and below and right of it
+
+  typename X::context_type& where() const { return *context; }
+  index_t extent(int dim) const { return extents[dim]; }
+
+  /// A geometry over the whole images as a kernel over the block sees it.
+  template <class Geometry>
+  Geometry local(Geometry g) const {
+    g.padding_before = padding_before;
+    g.padding_after = padding_after;
+    return g;
+  }
+};
+
+namespace detail {
+
+/// The axes that cut height or width.
+template <sharded_tensor X>
+inline constexpr axis_set spatial_axes = X::mesh::cutting(static_cast<axis_set>(X::placements.shard_axes(2) |
+                                                                                X::placements.shard_axes(3)));
+
+/// How a geometry walks height and width of images of these extents: a last window that overhangs (`ceil_mode`) makes
+/// the padding after as large as it needs.
+template <class Geometry>
+constexpr std::array<halo_window, 2> halo_windows(Geometry const& g, shape<4> const& extents) {
+  std::array<halo_window, 2> windows{};
+  for (int d = 0; d < 2; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    const index_t extent = extents[2 + d];
+    halo_window& w = windows[i];
+    w = {g.kernel[i], g.stride[i], g.padding_before[i], g.padding_after[i], g.dilation[i]};
+    const index_t reached = (g.output_extent(d, extent) - 1) * w.stride + w.reach();
+    if (reached > extent + w.padding_before + w.padding_after) w.padding_after = reached - extent - w.padding_before;
+  }
+  return windows;
+}
+
+/// Extents and paddings of the block of images `X` that a rank's share of a windowed operator reads, without its
+/// memory.
+template <sharded_tensor X>
+struct windowed_frame {
+  shape<4> block;
+  pair2d padding_before;
+  pair2d padding_after;
+};
+
+template <sharded_tensor X, class Geometry>
+windowed_frame<X> frame_of(typename X::context_type& context, shape<4> const& extents, Geometry const& geometry) {
+  using mesh = typename X::mesh;
+  if constexpr (spatial_axes<X> == 0) {
+    return {local_box<mesh>(X::placements, extents, context.coordinates()).extents(), geometry.padding_before,
+            geometry.padding_after};
+  } else {
+    const halo_plan<mesh, 4, 2, 3> plan(X::placements, extents, halo_windows(geometry, extents), context.coordinates());
+    windowed_frame<X> frame{plan.needed().extents(), {}, {}};
+    for (int d = 0; d < 2; ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      const interval rows = plan.needed()[2 + d];
+      frame.padding_before[i] = plan.window(d).before(plan.outputs()[2 + d], rows);
+      frame.padding_after[i] = plan.window(d).after(plan.outputs()[2 + d], rows);
+      // Beyond the padding that was asked for there is nothing, though the last window of a pooling may reach there.
+      if (rows.end() == extents[2 + d])
+        frame.padding_after[i] = std::min(frame.padding_after[i], geometry.padding_after[i]);
+    }
+    return frame;
+  }
+}
+
+}  // namespace detail
+
+namespace op {
+
+/// Fetches what this rank's share of a windowed operator reads of images. Where no axis cuts height or width that is
+/// its own block, and nothing is sent.
+///
+/// Messages: those of `halo_plan` over height, then width, whose messages carry the corners.
+template <class Geometry, sharded_tensor X>
+windowed_images<X> windowed(X const& x, Geometry const& geometry) {
+  static_assert(X::rank == 4, "tessera: windowed operators take images [N, C, H, W]; reshape the input first");
+  const auto frame = detail::frame_of<X>(x.where(), x.extents(), geometry);
+  windowed_images<X> out{&x.where(), x.extents(), x.local(), frame.padding_before, frame.padding_after};
+  if constexpr (detail::spatial_axes<X> != 0)
+    out.block = exchange_halo<2, 3>(x, detail::halo_windows(geometry, x.extents())).block;
+  return out;
+}
+
+/// Where a backward kernel writes: the block that `windowed` makes of `Dx`, its contents arbitrary.
+template <sharded_tensor Dx, class Geometry>
+windowed_images<Dx> windowed_gradient(typename Dx::context_type& context, shape<4> const& extents,
+                                      Geometry const& geometry) {
+  const auto frame = detail::frame_of<Dx>(context, extents, geometry);
+  return {&context, extents, typename Dx::local_type(frame.block), frame.padding_before, frame.padding_after};
+}
+
+/// Brings the gradient of such a block to those who own its elements. Messages: those of `windowed`, back.
+template <sharded_tensor Dx, class Geometry>
+Dx windowed_backward(windowed_images<Dx> const& gradient, Geometry const& geometry) {
+  if constexpr (detail::spatial_axes<Dx> == 0)
+    return Dx(gradient.where(), gradient.extents, gradient.block);
+  else
+    return exchange_halo_backward<Dx, 2, 3>(gradient.where(), gradient.block, gradient.extents,
+                                            detail::halo_windows(geometry, gradient.extents));
+}
+
+}  // namespace op
+
+}  // namespace tessera
