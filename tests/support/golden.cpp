@@ -35,6 +35,7 @@ void load_values(fs::path const& file, array& a) {
 array load_array(fs::path const& where, json const& entry) {
   array a;
   a.role = entry.at("role");
+  a.of = entry.value("of", "");
   a.extents = entry.at("shape").get<std::vector<index_t>>();
   if (entry.contains("atol_per_element"))
     a.atol = entry.at("atol_per_element").get<std::vector<double>>();
@@ -87,8 +88,10 @@ folder load_folder(fs::path const& where) {
     c.op = entry.at("op");
     c.given = load_attributes(member(entry, "attributes"));
     c.expected = load_attributes(member(entry, "expect"));
+    c.expected_file = entry.value("expected_file", "");
     c.must_fail = entry.contains("expect_error");
     c.rtol = member(entry, "tolerance").value("rtol", 0.0);
+    c.stats_rtol = member(entry, "tolerance").value("stats_rtol", 0.0);
     const json arrays = member(entry, "arrays");
     for (auto const& [name, a] : arrays.items()) c.arrays[name] = load_array(where, a);
     out.cases.push_back(std::move(c));

@@ -17,6 +17,7 @@ using tessera::index_t;
 /// One array of a case: values in C order, labels too.
 struct array {
   std::string role;
+  std::string of;  ///< what it belongs to: the output of a gradient, the parameter of a value
   std::vector<index_t> extents;
   std::vector<double> values;
   std::vector<double> atol;  ///< one for all elements, or one for each
@@ -44,6 +45,8 @@ struct test_case {
   attributes expected;
   std::map<std::string, array> arrays;
   double rtol = 0;
+  double stats_rtol = 0;      ///< of sums over arrays that are not stored
+  std::string expected_file;  ///< in the folder of the cases, where there is one
   bool must_fail = false;
 
   bool has(std::string const& name) const { return arrays.count(name) > 0; }

@@ -55,7 +55,9 @@ void expect_gradient(golden::trial& t, char const* name, char const* of, Y const
   t.expect(name, t[of].extents, golden::values_of(y));
 }
 
-template <bool Product, class A, class B, char... Result>
+enum class operation { add, sub, mul };
+
+template <operation Operation, class A, class B, char... Result>
 struct broadcast_case {
   template <class T, class Cuts, class Team>
   static void run(Team& team, golden::trial& t) {
@@ -69,10 +71,14 @@ struct broadcast_case {
     const auto dy = golden::put<T, rank, typename Cuts::template of<Result...>>(team, t["grad_out"]);
     auto const& wide_a = A::template repeat<rank>(a);
     auto const& wide_b = B::template repeat<rank>(b);
-    if constexpr (Product) {
+    if constexpr (Operation == operation::mul) {
       golden::expect(t, "out", wide_a * wide_b);
       expect_gradient(t, "grad_a", "a", A::template sum<rank>(dy * wide_b));
       expect_gradient(t, "grad_b", "b", B::template sum<rank>(dy * wide_a));
+    } else if constexpr (Operation == operation::sub) {
+      golden::expect(t, "out", wide_a - wide_b);
+      expect_gradient(t, "grad_a", "a", A::template sum<rank>(dy));
+      expect_gradient(t, "grad_b", "b", B::template sum<rank>(op::scale(dy, -1)));
     } else {
       golden::expect(t, "out", wide_a + wide_b);
       expect_gradient(t, "grad_a", "a", A::template sum<rank>(dy));
@@ -81,25 +87,27 @@ struct broadcast_case {
   }
 };
 
-template <bool Product, class A, class B, char... Result>
+template <operation Operation, class A, class B, char... Result>
 bool run_if(golden::teams& all, golden::test_case const& c) {
   auto const& result = c["out"].extents;
   return result.size() == sizeof...(Result) && letters_of(c["a"], result) == A::text &&
          letters_of(c["b"], result) == B::text &&
-         golden::run_cuts<broadcast_case<Product, A, B, Result...>, Result...>(all, c);
+         golden::run_cuts<broadcast_case<Operation, A, B, Result...>, Result...>(all, c);
 }
 
-template <bool Product>
+template <operation Operation>
 bool run_pattern(golden::teams& all, golden::test_case const& c) {
-  return run_if<Product, dims<'a', 'c'>, dims<'b'>, 'a', 'b', 'c'>(all, c) ||
-         run_if<Product, dims<'a', 'b', 'c', 'd'>, dims<'b'>, 'a', 'b', 'c', 'd'>(all, c) ||
-         run_if<Product, dims<'a', 'b'>, dims<>, 'a', 'b'>(all, c) ||
-         run_if<Product, dims<'b'>, dims<'a'>, 'a', 'b'>(all, c) ||
-         run_if<Product, dims<'a', 'b'>, dims<'b'>, 'a', 'b'>(all, c);
+  return run_if<Operation, dims<'a', 'c'>, dims<'b'>, 'a', 'b', 'c'>(all, c) ||
+         run_if<Operation, dims<'a', 'b', 'c', 'd'>, dims<'b'>, 'a', 'b', 'c', 'd'>(all, c) ||
+         run_if<Operation, dims<'a', 'b'>, dims<>, 'a', 'b'>(all, c) ||
+         run_if<Operation, dims<'b'>, dims<'a'>, 'a', 'b'>(all, c) ||
+         run_if<Operation, dims<'a', 'b'>, dims<'b'>, 'a', 'b'>(all, c);
 }
 
 }  // namespace
 
 bool golden::run_broadcast(teams& all, test_case const& c) {
-  return c.op == "mul" ? run_pattern<true>(all, c) : run_pattern<false>(all, c);
+  if (c.op == "mul") return run_pattern<operation::mul>(all, c);
+  if (c.op == "add") return run_pattern<operation::add>(all, c);
+  return c.op == "sub" && run_if<operation::sub, dims<'a', 'c'>, dims<'b'>, 'a', 'b', 'c'>(all, c);
 }

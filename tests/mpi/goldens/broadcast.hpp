@@ -4,7 +4,7 @@
 
 namespace golden {
 
-/// Runs a case of `add` or `mul` whose operands have different shapes; false where no test has its pattern.
+/// Runs a case of `add`, `sub` or `mul` whose operands have different shapes; false where no test has its pattern.
 bool run_broadcast(teams& all, test_case const& c);
 
 }  // namespace golden

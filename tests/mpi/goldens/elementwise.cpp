@@ -61,7 +61,7 @@ bool run_by_rank(golden::teams& all, golden::test_case const& c, char const* by)
 
 bool broadcasts(golden::test_case const& c) { return c["a"].extents != c["b"].extents; }
 
-const golden::built here[] = {golden::built("relu"), golden::built("add"), golden::built("mul")};
+const golden::built here[] = {golden::built("relu"), golden::built("add"), golden::built("sub"), golden::built("mul")};
 
 }  // namespace
 
@@ -74,6 +74,8 @@ TEST_CASE("add equals its reference cases") {
     return broadcasts(c) ? golden::run_broadcast(all, c) : run_by_rank<add_case>(all, c, "a");
   });
 }
+
+TEST_CASE("sub equals its reference cases") { golden::run("sub", golden::run_broadcast); }
 
 TEST_CASE("mul equals its reference cases") {
   golden::run("mul", [](auto& all, auto const& c) {

@@ -1,0 +1,5 @@
+#include "network_case.hpp"
+
+TEST_CASE("a narrow ResNet-50 trains like its reference, the batch cut in four") {
+  network_case::test<network_case::narrow_resnet50, 3, 4, 1>("resnet50_narrow");
+}
