@@ -40,11 +40,15 @@ void check_broadcast(shape<6> const& whole, unsigned of_a, unsigned of_b) {
   const auto b = random_values<T>(kept(whole, of_b), 2);
   tensor<double, 6> sum(whole);
   tensor<double, 6> product(whole);
+  tensor<double, 6> difference(whole);
+  tensor<double, 6> quotient(whole);
   for_each_place(whole, [&](std::array<index_t, 6> const& at) {
     const double x = repeated_at<T>(a.read(), at);
     const double z = repeated_at<T>(b.read(), at);
     std::apply([&](auto... i) { sum(i...) = x + z; }, at);
     std::apply([&](auto... i) { product(i...) = x * z; }, at);
+    std::apply([&](auto... i) { difference(i...) = x - z; }, at);
+    std::apply([&](auto... i) { quotient(i...) = x / z; }, at);
   });
   eigen kernels;
   auto y = unwritten<T>(whole);
@@ -52,7 +56,12 @@ void check_broadcast(shape<6> const& whole, unsigned of_a, unsigned of_b) {
   CHECK(worst(y, sum) < tolerance<T>);
   kernels.mul_broadcast(a.read(), b.read(), y.view());
   CHECK(worst(y, product) < tolerance<T>);
+  kernels.sub_broadcast(a.read(), b.read(), y.view());
+  CHECK(worst(y, difference) < tolerance<T>);
+  kernels.div_broadcast(a.read(), b.read(), y.view());
+  CHECK(worst(y, quotient) < tolerance<T>);
 
+  kernels.mul_broadcast(a.read(), b.read(), y.view());
   tensor<double, 6> summed(kept(whole, of_a), 0.0);
   for_each_place(whole, [&](std::array<index_t, 6> at) {
     const double value = std::apply([&](auto... i) { return static_cast<double>(y(i...)); }, at);

@@ -35,6 +35,7 @@ TEST_CASE_TEMPLATE("flat kernels equal their formulas, in place too", T, float, 
   check_flat<T>([&](in a, in b, out y) { k.add(a, b, y); }, [](double a, double b) { return a + b; });
   check_flat<T>([&](in a, in b, out y) { k.sub(a, b, y); }, [](double a, double b) { return a - b; });
   check_flat<T>([&](in a, in b, out y) { k.mul(a, b, y); }, [](double a, double b) { return a * b; });
+  check_flat<T>([&](in a, in b, out y) { k.div(a, b, y); }, [](double a, double b) { return a / b; });
   check_flat<T>([&](in a, in b, out y) { k.relu_backward(a, b, y); }, [](double a, double b) { return a > 0 ? b : 0; });
 }
 
