@@ -1,4 +1,4 @@
-// expect: tessera: conv2d has no such split; it has split_batch, and split_output and split_input without groups, or split_channels with groups
+// expect: tessera: conv2d has no such split; it has split_batch, split_height, split_width, and split_output and split_input without groups, or split_channels with groups
 #include "../world.hpp"
 
 #include <tessera/layer/conv2d.hpp>

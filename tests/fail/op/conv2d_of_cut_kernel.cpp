@@ -3,4 +3,4 @@
 
 #include <tessera/op/conv2d.hpp>
 
-auto f(tensor_of<4, shard<2, tp>> const& x, tensor_of<4> const& w) { return op::conv2d(x, w, {}); }
+auto f(tensor_of<4> const& x, tensor_of<4, shard<2, tp>> const& w) { return op::conv2d(x, w, {}); }

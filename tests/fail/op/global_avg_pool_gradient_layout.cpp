@@ -1,4 +1,4 @@
-// expect: tessera: global_avg_pool needs the gradient partial along the same axes, and with batch and channels cut, like its input
+// expect: tessera: this pooling needs the gradient partial along the same axes, and with batch and channels cut, like its input
 #include "../world.hpp"
 
 #include <tessera/op/pool2d.hpp>

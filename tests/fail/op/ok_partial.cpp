@@ -13,7 +13,9 @@ using of = sharded<float, Rank, Layout, real>;
 using part = of<2, partial<tp>>;
 
 part sum(part const& a, part const& b) { return a + b; }
+part difference(part const& a, part const& b) { return a - b; }
 part product(part const& a, of<2> const& b) { return a * b; }
+part quotient(part const& a, of<2> const& b) { return a / b; }
 part scaled(part const& a) { return op::scale(a, 2); }
 part matrix_product(of<2, column<tp>> const& a, of<2, row<tp>> const& b) { return op::matmul(a, b); }
 part matrix_product(part const& a, of<2> const& b) { return op::matmul(a, b); }

@@ -35,7 +35,8 @@ void run(F f) {
 template <class A, class B>
 bool same_bits(A const& a, B const& b) {
   return a.extents() == b.extents() &&
-         std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(*a.data())) == 0;
+         (a.size() == 0 ||
+          std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.size()) * sizeof(*a.data())) == 0);
 }
 
 }  // namespace on_ranks

@@ -27,10 +27,10 @@ struct run_result {
   std::map<std::string, std::vector<double>> parameters;
 };
 
-template <class T, class Model, class Team, int Rank>
-run_result train(Team& team, shape<Rank> const& extents, index_t classes, momentum optimizer) {
+template <class T, class Model, class Team, int Rank, class Optimizer>
+run_result train(Team& team, shape<Rank> const& extents, index_t classes, Optimizer optimizer, options choice) {
   auto net = team.template make<Model, T>(seed{7});
-  trainer fit(net, cross_entropy{}, optimizer);
+  trainer fit(net, cross_entropy{}, optimizer, choice);
   using input_type = typename decltype(net)::input_type;
   run_result result;
   for (index_t s = 0; s < steps; ++s) {
@@ -70,34 +70,36 @@ inline void compare(run_result const& found, run_result const& wanted, double bo
 }
 
 /// Trains `Model<Dp, Tp>` on a mesh of these sizes if this run has as many ranks.
-template <class T, template <class, class> class Model, int Dp, int Tp, int Rank>
-void on_mesh(run_result const& wanted, shape<Rank> const& extents, index_t classes, momentum optimizer, double bound) {
+template <class T, template <class, class> class Model, int Dp, int Tp, int Rank, class Optimizer>
+void on_mesh(run_result const& wanted, shape<Rank> const& extents, index_t classes, Optimizer optimizer, double bound,
+             options const& choice) {
   if (worlds::size() != Dp * Tp) return;
   CAPTURE(Dp);
   CAPTURE(Tp);
   worlds::parallel_team<mesh<data_axis<Dp>, tensor_axis<Tp>>> team{mpi_comm{}};
-  compare(train<T, Model<data_axis<Dp>, tensor_axis<Tp>>>(team, extents, classes, optimizer), wanted, bound);
+  compare(train<T, Model<data_axis<Dp>, tensor_axis<Tp>>>(team, extents, classes, optimizer, choice), wanted, bound);
 }
 
 /// The serial run that the others are compared with: one rank, no message passing.
-template <class T, template <class, class> class Model, int Rank>
-run_result serial(shape<Rank> const& extents, index_t classes, momentum optimizer) {
+template <class T, template <class, class> class Model, int Rank, class Optimizer>
+run_result serial(shape<Rank> const& extents, index_t classes, Optimizer optimizer, options const& choice) {
   worlds::serial_team<mesh<data_axis<1>, tensor_axis<1>>> alone{serial_comm{}};
-  return train<T, Model<data_axis<1>, tensor_axis<1>>>(alone, extents, classes, optimizer);
+  return train<T, Model<data_axis<1>, tensor_axis<1>>>(alone, extents, classes, optimizer, choice);
 }
 
-template <class T, template <class, class> class Model, int Rank>
-void on_all_meshes(shape<Rank> const& extents, index_t classes, momentum optimizer, double bound) {
-  const auto wanted = serial<T, Model>(extents, classes, optimizer);
-  on_mesh<T, Model, 1, 1>(wanted, extents, classes, optimizer, bound);
-  on_mesh<T, Model, 2, 1>(wanted, extents, classes, optimizer, bound);
-  on_mesh<T, Model, 1, 2>(wanted, extents, classes, optimizer, bound);
-  on_mesh<T, Model, 4, 1>(wanted, extents, classes, optimizer, bound);
-  on_mesh<T, Model, 1, 4>(wanted, extents, classes, optimizer, bound);
-  on_mesh<T, Model, 2, 2>(wanted, extents, classes, optimizer, bound);
-  on_mesh<T, Model, 8, 1>(wanted, extents, classes, optimizer, bound);
-  on_mesh<T, Model, 1, 8>(wanted, extents, classes, optimizer, bound);
-  on_mesh<T, Model, 2, 4>(wanted, extents, classes, optimizer, bound);
+template <class T, template <class, class> class Model, int Rank, class Optimizer = momentum>
+void on_all_meshes(shape<Rank> const& extents, index_t classes, Optimizer optimizer, double bound,
+                   options const& choice = {}) {
+  const auto wanted = serial<T, Model>(extents, classes, optimizer, choice);
+  on_mesh<T, Model, 1, 1>(wanted, extents, classes, optimizer, bound, choice);
+  on_mesh<T, Model, 2, 1>(wanted, extents, classes, optimizer, bound, choice);
+  on_mesh<T, Model, 1, 2>(wanted, extents, classes, optimizer, bound, choice);
+  on_mesh<T, Model, 4, 1>(wanted, extents, classes, optimizer, bound, choice);
+  on_mesh<T, Model, 1, 4>(wanted, extents, classes, optimizer, bound, choice);
+  on_mesh<T, Model, 2, 2>(wanted, extents, classes, optimizer, bound, choice);
+  on_mesh<T, Model, 8, 1>(wanted, extents, classes, optimizer, bound, choice);
+  on_mesh<T, Model, 1, 8>(wanted, extents, classes, optimizer, bound, choice);
+  on_mesh<T, Model, 2, 4>(wanted, extents, classes, optimizer, bound, choice);
 }
 
 }  // namespace equal_to_serial
