@@ -13,10 +13,10 @@
 namespace ts = tessera;
 
 // [words]
-// A split word of our own: which mesh axes cut the features.
+// A split word of our own: which mesh axes cut the entries of a row.
 template <class... Axes>
-struct split_features : ts::split_word<Axes...> {
-  static constexpr std::string_view word = "features";
+struct split_entries : ts::split_word<Axes...> {
+  static constexpr std::string_view word = "entries";
 };
 // [words]
 
@@ -37,7 +37,7 @@ struct unit_rows {
   // this line.
   template <auto Extents>
   static constexpr ts::index_rules rules() {
-    return {"nf,f->nf", {{'n', "batch"}, {'f', "features"}}};
+    return {"nf,f->nf", {{'n', "batch"}, {'f', "entries"}}};
   }
   template <auto Extents>
   static constexpr auto output() {
@@ -115,7 +115,7 @@ struct unit_rows {
 // [use]
 template <class Dp, class Tp>
 using classifier = ts::parallel<
-    ts::chain<ts::linear<20, 17, ts::split_output<Tp>>, unit_rows<17, split_features<Tp>>, ts::relu,
+    ts::chain<ts::linear<20, 17, ts::split_output<Tp>>, unit_rows<17, split_entries<Tp>>, ts::relu,
               ts::linear<17, 5, ts::split_input<Tp>>>,
     ts::data_parallel<Dp>>;
 // [use]
