@@ -21,6 +21,17 @@ class tensor {
   static constexpr int rank = Rank;
 
   tensor() = default;
+  tensor(tensor const&) = default;
+  tensor& operator=(tensor const&) = default;
+  /// A tensor that was moved from has no memory: it does not see what others do with it.
+  tensor(tensor&& other) noexcept
+      : owner_(std::move(other.owner_)), view_(std::exchange(other.view_, block<T, Rank, Order>{})) {}
+  tensor& operator=(tensor&& other) noexcept {
+    owner_ = std::move(other.owner_);
+    view_ = std::exchange(other.view_, block<T, Rank, Order>{});
+    return *this;
+  }
+  ~tensor() = default;
   /// Memory for `extents`, contents arbitrary.
   explicit tensor(shape<Rank> extents)
       : owner_(Memory::allocate(static_cast<std::size_t>(extents.size()) * sizeof(T))),

@@ -52,7 +52,7 @@ constexpr bool letters_fit(index_rules const& rules, int input, int output, para
 /// A layer on a mesh with a given input: layouts of everything, and the collectives that follow. All static.
 ///
 /// `bind<Layer, Mesh, Flow>` names it for every kind of layer, `chain` and `residual` included; all have the members
-/// `output`, `learns`, `gradient`, `append_parameters`, `append_forward` and `append_backward`.
+/// `output`, `learns`, `only_layout`, `gradient`, `append_parameters`, `append_forward` and `append_backward`.
 template <class Layer, device_mesh Mesh, class Flow>
 struct bound_layer {
   using layer = Layer;
@@ -90,6 +90,8 @@ struct bound_layer {
   template <class T>
   using input_element = typename detail::input_element_of<Layer, T>::type;
 
+  /// Whether this is a layout word of a chain, which computes nothing.
+  static constexpr bool only_layout = false;
   /// Whether there is anything to train, so that backward must come this far.
   static constexpr bool learns = detail::any_trainable(static_cast<parameters const*>(nullptr));
 

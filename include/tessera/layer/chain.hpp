@@ -56,6 +56,8 @@ struct bound_chain {
   using at = typename edge<I>::bound;
   using output = typename at<count - 1>::output;
 
+  static constexpr bool only_layout = false;
+
   /// The elements of the input, as the first layer that computes takes them.
   template <class T>
   using input_element = typename decltype(detail::first_element<bound_chain, T, 0>())::type;
@@ -125,7 +127,8 @@ class chain_node {
   }
   template <class F>
   void visit(std::string& path, F& f) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { (visit_child<I>(path, f), ...); }
+    int place = 0;
+    [&]<int... I>(std::integer_sequence<int, I...>) { (visit_child<I>(path, f, place), ...); }
     (sequence{});
   }
   int number(int first) {
@@ -142,10 +145,14 @@ class chain_node {
  private:
   using sequence = std::make_integer_sequence<int, count>;
 
+  /// Layout words have no place of their own: parameters have the same names, and so the same first values, under every
+  /// split.
   template <int I, class F>
-  void visit_child(std::string& path, F& f) {
-    const path_entry child(path, I);
-    at<I>().visit(path, f);
+  void visit_child(std::string& path, F& f, int& place) {
+    if constexpr (!Bound::template at<I>::only_layout) {
+      const path_entry child(path, place++);
+      at<I>().visit(path, f);
+    }
   }
   template <int I, class X>
   auto forward_from(X const& x, bool training) {

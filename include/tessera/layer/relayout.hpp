@@ -29,6 +29,7 @@ struct bound_relayout {
   template <class T>
   using input_element = void;
   static constexpr bool learns = false;
+  static constexpr bool only_layout = true;
 
   static constexpr layout_value gradient(layout_value const& arriving) { return gradient_for(Flow::layout, arriving); }
   static constexpr void append_parameters(std::vector<parameter_info<Mesh::axes>>&) {}

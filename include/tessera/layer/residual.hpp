@@ -53,6 +53,7 @@ struct bound_residual {
   }();
   static constexpr bool learns = branch::learns || shortcut_learns;
 
+  static constexpr bool only_layout = false;
   /// The elements of the input, as the branch takes them.
   template <class T>
   using input_element = typename branch::template input_element<T>;

@@ -94,6 +94,7 @@ namespace op {
 /// all_reduce_moments of all groups over those axes. Returns the result and its statistics.
 template <int Groups, sharded_tensor X, sharded_tensor W, sharded_tensor B>
 normalized<X> group_norm(X const& x, W const& weight, B const& bias, double epsilon = 1e-5) {
+  static_assert(X::rank == 4, "tessera: group_norm takes images [N, C, H, W]; reshape the input first");
   using result [[maybe_unused]] = result_of<detail::group_norm_op<2>, 4, X, W, B>;
   detail::require_extent(weight.extent(0), x.extent(1), "number of scales of group_norm");
   detail::require_extent(bias.extent(0), x.extent(1), "number of shifts of group_norm");
@@ -103,6 +104,7 @@ normalized<X> group_norm(X const& x, W const& weight, B const& bias, double epsi
 /// The same without weight and bias.
 template <int Groups, sharded_tensor X>
 normalized<X> group_norm(X const& x, double epsilon = 1e-5) {
+  static_assert(X::rank == 4, "tessera: group_norm takes images [N, C, H, W]; reshape the input first");
   using result [[maybe_unused]] = result_of<detail::group_norm_op<0>, 4, X>;
   block<typename X::value_type const, 1, X::context_type::backend::order> none;
   return detail::group_norm<Groups>(x, none, none, epsilon);
@@ -116,6 +118,7 @@ template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, sharded
           sharded_tensor Db>
 X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& statistics, W const& weight, Dw& dweight,
                       Db& dbias) {
+  static_assert(X::rank == 4, "tessera: group_norm takes images [N, C, H, W]; reshape the input first");
   using result [[maybe_unused]] = result_of<detail::group_norm_op<1>, 4, X, W>;
   detail::check_target<detail::group_parameter_gradient<X>, Dw>();
   detail::check_target<detail::group_parameter_gradient<X>, Db>();

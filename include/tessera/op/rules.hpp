@@ -181,11 +181,24 @@ inline constexpr bool belong_together = (std::is_same_v<typename First::context_
                                          ...) &&
                                         (std::is_same_v<typename First::value_type, typename Xs::value_type> && ...);
 
+/// Whether rules have a letter for each dimension of the operands and of the result.
+template <auto const& Rules, int Result, int... Ranks>
+constexpr bool letters_match() {
+  if (Rules.operands() != sizeof...(Ranks)) return false;
+  int operand = 0;
+  return static_cast<int>(Rules.result().size()) == Result &&
+         ((static_cast<int>(Rules.operand(operand++).size()) == Ranks) && ...);
+}
+
 template <class Op, int Rank, class First, class... Xs>
 struct result_of {
   static_assert(belong_together<First, Xs...>,
                 "tessera: the operands of this operator are on different meshes or hold elements of different types; "
                 "make them on one context with one element type");
+  static_assert(
+      letters_match<Op::rules, Rank, First::rank, Xs::rank...>(),
+      "tessera: the rule of this operator gives an operand or the result another number of letters than it has "
+      "dimensions, or has another number of operands; write one letter for each dimension");
   static constexpr auto inferred = infer_result(
       Op::rules, std::array<placements<First::mesh::axes>, 1 + sizeof...(Xs)>{First::placements, Xs::placements...});
   static_assert(inferred.fault != rule_fault::partial_operand,

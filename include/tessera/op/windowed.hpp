@@ -40,8 +40,8 @@ template <sharded_tensor X>
 inline constexpr axis_set spatial_axes = X::mesh::cutting(static_cast<axis_set>(X::placements.shard_axes(2) |
                                                                                 X::placements.shard_axes(3)));
 
-/// How a geometry walks height and width of images of these extents: a last window that overhangs (`ceil_mode`) makes
-/// the padding after as large as it needs.
+/// How a geometry walks height and width of images of these extents. Where `ceil_mode` adds a last window that
+/// overhangs, or leaves one out that would begin beyond the image, the padding after is what gives as many windows.
 template <class Geometry>
 constexpr std::array<halo_window, 2> halo_windows(Geometry const& g, shape<4> const& extents) {
   std::array<halo_window, 2> windows{};
@@ -50,8 +50,9 @@ constexpr std::array<halo_window, 2> halo_windows(Geometry const& g, shape<4> co
     const index_t extent = extents[2 + d];
     halo_window& w = windows[i];
     w = {g.kernel[i], g.stride[i], g.padding_before[i], g.padding_after[i], g.dilation[i]};
-    const index_t reached = (g.output_extent(d, extent) - 1) * w.stride + w.reach();
-    if (reached > extent + w.padding_before + w.padding_after) w.padding_after = reached - extent - w.padding_before;
+    const index_t outputs = g.output_extent(d, extent);
+    if (w.output_extent(extent) == outputs) continue;
+    w.padding_after = std::max<index_t>(0, (outputs - 1) * w.stride + w.reach() - extent - w.padding_before);
   }
   return windows;
 }

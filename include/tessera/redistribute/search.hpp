@@ -10,53 +10,39 @@ namespace tessera {
 
 namespace detail {
 
-/// What an axis may do to a tensor on the way between two layouts.
-template <int Axes>
-constexpr std::vector<placement> ways_between(mesh_sizes<Axes> const& mesh, placements<Axes> const& from,
-                                              placements<Axes> const& to, int rank, int axis) {
-  std::vector<placement> ways{from[axis]};
-  if (from[axis].is_partial() && to[axis] == from[axis]) return ways;
-  if (mesh[axis] == 1) {
-    if (!(to[axis] == from[axis])) ways.push_back(to[axis]);
-    return ways;
-  }
-  ways.clear();
-  ways.push_back(replicated_placement());
-  if (from[axis].is_partial()) ways.push_back(from[axis]);
-  for (int d = 0; d < rank; ++d)
-    for (int order = 0; order < Axes; ++order) ways.push_back(shard_placement(d, order));
-  return ways;
-}
-
-/// Whether the axes that cut one dimension are numbered 0, 1, 2, ...
-template <int Axes>
-constexpr bool well_ordered(placements<Axes> const& layout) {
-  for (int a = 0; a < Axes; ++a) {
-    if (!layout[a].is_shard()) continue;
-    if (layout[a].order >= layout.cuts(layout[a].dim)) return false;
-    for (int b = 0; b < a; ++b)
-      if (layout[b].is_shard(layout[a].dim) && layout[b].order == layout[a].order) return false;
-  }
-  return true;
-}
-
-/// All layouts that may lie on a cheapest route.
+/// All layouts that may lie on a cheapest route, `to` and `from` first.
 template <int Axes>
 constexpr std::vector<placements<Axes>> layouts_between(mesh_sizes<Axes> const& mesh, placements<Axes> const& from,
                                                         placements<Axes> const& to, int rank) {
-  std::vector<placements<Axes>> all{from};
+  std::vector<placements<Axes>> all(1);
   for (int a = 0; a < Axes; ++a) {
     std::vector<placements<Axes>> longer;
-    for (const placement way : ways_between(mesh, from, to, rank, a))
-      for (placements<Axes> layout : all) {
-        layout[a] = way;
+    const bool stays = from[a].is_partial() && to[a] == from[a];
+    for (placements<Axes> layout : all) {
+      layout[a] = from[a].is_partial() ? from[a] : replicated_placement();
+      longer.push_back(layout);
+      if (stays) continue;
+      if (from[a].is_partial()) {
+        layout[a] = replicated_placement();
         longer.push_back(layout);
       }
+      // Axes of one device cut nothing: only where they must end up does it matter how.
+      for (int d = 0; d < rank; ++d)
+        for (int order = 0; order <= layout.cuts(d); ++order) {
+          if (mesh[a] == 1 && !from[a].is_shard(d) && !to[a].is_shard(d)) continue;
+          placements<Axes> cut = layout;
+          for (int b = 0; b < a; ++b)
+            if (cut[b].is_shard(d) && cut[b].order >= order) ++cut[b].order;
+          cut[a] = shard_placement(d, order);
+          longer.push_back(cut);
+        }
+    }
     all = longer;
   }
   std::vector<placements<Axes>> valid{from};
+  if (!(from == to)) valid.push_back(to);
   for (auto const& layout : all)
-    if (well_ordered(layout) && !(layout == from) && can_reach(from, layout) && can_reach(layout, to))
+    if (!(layout == from) && !(layout == to) && can_reach(from, layout) && can_reach(layout, to))
       valid.push_back(layout);
   return valid;
 }
@@ -108,6 +94,25 @@ constexpr route<Axes> cheapest_route(mesh_sizes<Axes> const& mesh, mesh_links<Ax
   std::vector<place> at(all.size());
   std::size_t here = 0;
   at[0].reached = true;
+  // No rest of a route is quicker than what its busiest device lacks, in one message over the best link.
+  link_cost best;
+  bool any = false;
+  for (int a = 0; a < Axes; ++a) {
+    if (mesh[a] == 1) continue;
+    if (!any || net.along[a].latency < best.latency) best.latency = net.along[a].latency;
+    if (!any || net.along[a].seconds_per_byte < best.seconds_per_byte)
+      best.seconds_per_byte = net.along[a].seconds_per_byte;
+    any = true;
+  }
+  std::vector<double> rest(all.size(), -1);
+  const auto least_rest = [&](std::size_t i) {
+    if (rest[i] < 0) {
+      const index_t lacking = lacking_elements(mesh, extents, all[i], to);
+      rest[i] = lacking == 0 ? 0 : best.latency + best.seconds_per_byte * static_cast<double>(lacking * element_bytes);
+    }
+    return rest[i];
+  };
+  double known = seconds_of(mesh, net, extents, element_bytes, find_route(mesh, from, to, Rank));
   const auto sooner = [](double a, int steps_a, double b, int steps_b) {
     const double slack = 1e-9 * (a > b ? a : b);
     return a < b - slack || (a < b + slack && steps_a < steps_b);
@@ -116,6 +121,7 @@ constexpr route<Axes> cheapest_route(mesh_sizes<Axes> const& mesh, mesh_links<Ax
     at[here].done = true;
     for (std::size_t next = 0; next < all.size(); ++next) {
       if (at[next].done || !can_reach(all[here], all[next])) continue;
+      if (at[here].seconds + least_rest(next) > known * (1 + 1e-9)) continue;
       double seconds = 0;
       const step<Axes> s = detail::cheapest_step(mesh, net, extents, element_bytes, all[here], all[next], seconds);
       if (s.kind == step_kind::none) continue;
@@ -123,6 +129,7 @@ constexpr route<Axes> cheapest_route(mesh_sizes<Axes> const& mesh, mesh_links<Ax
       const int steps = at[here].steps + (s.kind == step_kind::slice ? 0 : 1);
       if (at[next].reached && !sooner(seconds, steps, at[next].seconds, at[next].steps)) continue;
       at[next] = {seconds, steps, here, s, true, false};
+      if (next == 1 && seconds < known) known = seconds;
     }
     std::size_t nearest = all.size();
     for (std::size_t i = 0; i < all.size(); ++i)

@@ -9,15 +9,22 @@ namespace tessera {
 struct large_tensors {};
 
 namespace detail {
+template <int Rank, int Named>
+constexpr bool known_extents(shape<Named> const& extents) {
+  for (int d = 0; d < Named; ++d)
+    if (extents[d] < 0) return false;
+  return Named == Rank;
+}
+
 template <class X, auto Target, class Machine, auto Extents>
 constexpr auto route_for() {
   using mesh = typename X::mesh;
   if constexpr (std::is_same_v<Machine, large_tensors>) {
     return route_between<mesh, X::placements, Target, X::rank>;
   } else {
-    static_assert(decltype(Extents)::rank == X::rank,
-                  "tessera: the extents that this route is made for have another rank than the tensor; name one extent "
-                  "for each dimension");
+    static_assert(known_extents<X::rank>(Extents),
+                  "tessera: a route for a machine is made for one known extent for each dimension of the tensor, none "
+                  "of them dynamic; name them, as in to<Layout, Machine, shape<2>{{64, 64}}>");
     if constexpr (check_reach<X::placements, Target>())
       return cheapest_route(mesh::value, links_of<mesh, Machine>, Extents, sizeof(typename X::value_type),
                             X::placements, Target);
@@ -27,8 +34,9 @@ constexpr auto route_for() {
 
 /// The same tensor in another layout: carries out the route between the two, which is found while compiling.
 ///
-/// Collectives: those of `route_between`, over the axes it names. With a machine they are those of `cheapest_route` for
-/// tensors of `Extents`; a tensor of other extents is brought to the same layout by the same steps. A change to the
+/// Collectives: those of `route_between`, over the axes it names. With a machine, which says what the links along each
+/// axis cost (`machine_along` in redistribute/cost.hpp), they are those of `cheapest_route` for tensors of `Extents`; a
+/// tensor of other extents is brought to the same layout by the same steps. A change to the
 /// same layout shares the block. A partial value that is moved in and shared with nobody is reduced in place.
 template <layout_word Layout, class Machine = large_tensors, auto Extents = shape<0>{}, sharded_tensor X>
 auto redistribute(X x) {

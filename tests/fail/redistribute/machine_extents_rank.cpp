@@ -1,4 +1,4 @@
-// expect: tessera: the extents that this route is made for have another rank than the tensor; name one extent for each dimension
+// expect: tessera: a route for a machine is made for one known extent for each dimension of the tensor, none of them dynamic; name them, as in to<Layout, Machine, shape<2>{{64, 64}}>
 #include "../world.hpp"
 
 #include <tessera/redistribute/to.hpp>

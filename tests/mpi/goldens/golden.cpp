@@ -6,7 +6,7 @@
 
 namespace {
 
-golden::array reference() { return {"output", {2, 2}, {1.0, -2.0, std::nan(""), INFINITY}, {0.1}}; }
+golden::array reference() { return {"output", "", {2, 2}, {1.0, -2.0, std::nan(""), INFINITY}, {0.1}}; }
 
 std::string apart(std::vector<double> const& found) { return golden::difference(reference(), 0.05, {2, 2}, found); }
 

@@ -1,11 +1,12 @@
 #include "on_ranks.hpp"
 
 #include <tessera/op/conv2d.hpp>
+#include <tessera/op/pool2d.hpp>
 #include <tessera/redistribute/to.hpp>
 
 #include <doctest/doctest.h>
 
-// A fault of spatially cut convolutions that was found in other libraries.
+// Faults of spatially cut convolutions and poolings that were found elsewhere or by attack.
 
 namespace {
 
@@ -65,5 +66,34 @@ TEST_CASE("C25: halos follow kernel, stride, dilation and padding") {
               CHECK(apart(found.dx, wanted.dx) < 1e-13);
               CHECK(apart(found.dw, wanted.dw) < 1e-12);
             }
+  });
+}
+
+TEST_CASE("windows that ceil_mode leaves out because they would begin beyond the image are left out under every cut") {
+  alone single{serial_comm{}};
+  run([&]<int N>(auto& team) {
+    for (const index_t kernel : {1, 2, 3})
+      for (const index_t stride : {1, 2, 3})
+        for (const index_t padding : {0, 1, 2, 3})
+          for (const index_t height : {3, 4, 5, 7}) {
+            const shape<4> extents{{1, 2, height, height}};
+            pool2d_geometry g{{kernel, kernel}, {stride, stride}, {padding, padding}, {padding, padding}, {1, 1}};
+            g.ceil_mode = true;
+            if (g.output_extent(0, height) < 1) continue;
+            CAPTURE(kernel);
+            CAPTURE(stride);
+            CAPTURE(padding);
+            CAPTURE(height);
+            const auto images = worlds::values<double>(extents, 4);
+            const auto pool = [&]<layout_word Layout>(std::type_identity<Layout>, auto& context) {
+              const auto x = distribute<Layout>(context, images);
+              const auto largest = gather(op::max_pool2d(x, g).y);
+              const auto mean = gather(op::avg_pool2d(x, g));
+              std::vector<double> all(largest.read().begin(), largest.read().end());
+              all.insert(all.end(), mean.read().begin(), mean.read().end());
+              return all;
+            };
+            CHECK(pool(std::type_identity<shard<2, all<N>>>{}, team) == pool(std::type_identity<replicated>{}, single));
+          }
   });
 }

@@ -27,3 +27,13 @@ TEST_CASE("C05: a block that the split rule does not give this rank is refused")
 }
 
 }  // namespace
+
+TEST_CASE("a tensor that was moved from has no memory, so it does not see another's") {
+  tessera::tensor<float, 2> x({2, 2}, 1.0f);
+  const tessera::tensor<float, 2> y = std::move(x);
+  CHECK(x.data() == nullptr);
+  CHECK(y(1, 1) == 1.0f);
+  const tessera::tensor<float, 2> z({2, 2}, 3.0f);
+  x = z;
+  CHECK(x(0, 0) == 3.0f);
+}
