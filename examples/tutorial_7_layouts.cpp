@@ -78,6 +78,21 @@ static_assert(is_one<ts::row<tp>, ts::column<tp>> &&
               route<ts::row<tp>, ts::column<tp>>.steps[0].kind == ts::step_kind::exchange);
 // [routes]
 
+// [machine]
+// What a message costs along each axis: seconds for itself, and seconds for each byte.
+struct cluster {
+  template <class Axis>
+  static constexpr ts::link_cost along{1e-6, 1e-10};
+};
+constexpr ts::shape<2> small{{8, 8}};
+// Rows to columns over all eight devices: two steps of three messages, where one step would take seven.
+template <class From, class To>
+constexpr auto quickest = ts::cheapest_route(world::value, ts::links_of<world, cluster>, small, sizeof(float),
+                                             layout<From>, layout<To>);
+static_assert(quickest<ts::shard<0, dp, tp>, ts::shard<1, dp, tp>>.count == 2);
+// In a program: x | ts::to<ts::shard<1, dp, tp>, cluster, small>
+// [machine]
+
 int main() {
   for (int rank = 0; rank < world::devices; ++rank) {
     const auto at = world::coordinates(rank);

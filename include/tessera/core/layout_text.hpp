@@ -246,7 +246,8 @@ inline parsed_layout parse_layout(named_mesh<8> const& mesh, std::string_view te
     if (read.take(',')) {
       const std::size_t where = read.position();
       const std::string_view op = read.take_word();
-      if (op != "sum" && op != "max") read.fail_at(where, "sum or max", "write partial(x), or partial(x,max)");
+      if (op != "sum" && op != "max")
+        read.fail_at(where, "sum or max", "write partial(x), or partial(x,max); several axes as partial(x) partial(y)");
       layout.value[axis].op = op == "max" ? reduction::maximum : reduction::sum;
     }
     if (!read.take(')')) read.fail(")", "write partial(x), or partial(x,max)");

@@ -171,7 +171,8 @@ TEST_CASE("faults of a layout name the place") {
   CHECK(layout_fault("[x]]") == at("]", 4, "[x]]") + "partial( or the end" + parts);
   CHECK(layout_fault("[x] part(y)") == at("part", 5, "[x] part(y)") + "partial( or the end" + parts);
   CHECK(layout_fault("partial(y,min)") ==
-        at("min", 11, "partial(y,min)") + "sum or max; write partial(x), or partial(x,max)");
+        at("min", 11, "partial(y,min)") +
+            "sum or max; write partial(x), or partial(x,max); several axes as partial(x) partial(y)");
   CHECK(layout_fault("partial(y") == at_end("partial(y") + "); write partial(x), or partial(x,max)");
 }
 
