@@ -82,7 +82,7 @@ void on_mesh(run_result const& wanted, shape<Rank> const& extents, index_t class
 
 /// The serial run that the others are compared with: one rank, no message passing.
 template <class T, template <class, class> class Model, int Rank, class Optimizer>
-run_result serial(shape<Rank> const& extents, index_t classes, Optimizer optimizer, options const& choice) {
+run_result serial(shape<Rank> const& extents, index_t classes, Optimizer optimizer, options const& choice = {}) {
   worlds::serial_team<mesh<data_axis<1>, tensor_axis<1>>> alone{serial_comm{}};
   return train<T, Model<data_axis<1>, tensor_axis<1>>>(alone, extents, classes, optimizer, choice);
 }
