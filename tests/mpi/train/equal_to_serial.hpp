@@ -72,7 +72,7 @@ inline void compare(run_result const& found, run_result const& wanted, double bo
 /// Trains `Model<Dp, Tp>` on a mesh of these sizes if this run has as many ranks.
 template <class T, template <class, class> class Model, int Dp, int Tp, int Rank, class Optimizer>
 void on_mesh(run_result const& wanted, shape<Rank> const& extents, index_t classes, Optimizer optimizer, double bound,
-             options const& choice) {
+             options const& choice = {}) {
   if (worlds::size() != Dp * Tp) return;
   CAPTURE(Dp);
   CAPTURE(Tp);
