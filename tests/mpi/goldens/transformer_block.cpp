@@ -21,18 +21,18 @@ struct block_model : chain<Before, residual<chain<layer_norm<32>, multi_head_att
 
 /// Names of the case for those of the model.
 std::string given_name(std::string const& name) {
-  static std::map<std::string, std::string> const names{{"1.branch.0.weight", "ln1_weight"},
-                                                        {"1.branch.0.bias", "ln1_bias"},
-                                                        {"1.branch.1.in_proj_weight", "attn_in_proj_weight"},
-                                                        {"1.branch.1.in_proj_bias", "attn_in_proj_bias"},
-                                                        {"1.branch.1.out_proj_weight", "attn_out_proj_weight"},
-                                                        {"1.branch.1.out_proj_bias", "attn_out_proj_bias"},
-                                                        {"2.branch.0.weight", "ln2_weight"},
-                                                        {"2.branch.0.bias", "ln2_bias"},
-                                                        {"2.branch.1.weight", "fc1_weight"},
-                                                        {"2.branch.1.bias", "fc1_bias"},
-                                                        {"2.branch.3.weight", "fc2_weight"},
-                                                        {"2.branch.3.bias", "fc2_bias"}};
+  static std::map<std::string, std::string> const names{{"0.branch.0.weight", "ln1_weight"},
+                                                        {"0.branch.0.bias", "ln1_bias"},
+                                                        {"0.branch.1.in_proj_weight", "attn_in_proj_weight"},
+                                                        {"0.branch.1.in_proj_bias", "attn_in_proj_bias"},
+                                                        {"0.branch.1.out_proj_weight", "attn_out_proj_weight"},
+                                                        {"0.branch.1.out_proj_bias", "attn_out_proj_bias"},
+                                                        {"1.branch.0.weight", "ln2_weight"},
+                                                        {"1.branch.0.bias", "ln2_bias"},
+                                                        {"1.branch.1.weight", "fc1_weight"},
+                                                        {"1.branch.1.bias", "fc1_bias"},
+                                                        {"1.branch.3.weight", "fc2_weight"},
+                                                        {"1.branch.3.bias", "fc2_bias"}};
   return names.at(name);
 }
 
