@@ -57,35 +57,15 @@ constexpr std::array<halo_window, 2> halo_windows(Geometry const& g, shape<4> co
   return windows;
 }
 
-/// Extents and paddings of the block of images `X` that a rank's share of a windowed operator reads, without its
-/// memory.
-template <sharded_tensor X>
-struct windowed_frame {
-  shape<4> block;
-  pair2d padding_before;
-  pair2d padding_after;
-};
-
-template <sharded_tensor X, class Geometry>
-windowed_frame<X> frame_of(typename X::context_type& context, shape<4> const& extents, Geometry const& geometry) {
-  using mesh = typename X::mesh;
-  if constexpr (spatial_axes<X> == 0) {
-    return {local_box<mesh>(X::placements, extents, context.coordinates()).extents(), geometry.padding_before,
-            geometry.padding_after};
-  } else {
-    const halo_plan<mesh, 4, 2, 3> plan(X::placements, extents, halo_windows(geometry, extents), context.coordinates());
-    windowed_frame<X> frame{plan.needed().extents(), {}, {}};
-    for (int d = 0; d < 2; ++d) {
-      const auto i = static_cast<std::size_t>(d);
-      const interval rows = plan.needed()[2 + d];
-      frame.padding_before[i] = plan.window(d).before(plan.outputs()[2 + d], rows);
-      frame.padding_after[i] = plan.window(d).after(plan.outputs()[2 + d], rows);
-      // Beyond the padding that was asked for there is nothing, though the last window of a pooling may reach there.
-      if (rows.end() == extents[2 + d])
-        frame.padding_after[i] = std::min(frame.padding_after[i], geometry.padding_after[i]);
-    }
-    return frame;
+/// The padding after the part `where` of images: where it reaches their end no more than was asked for, though the last
+/// window of a pooling may reach further.
+template <class Geometry>
+pair2d padding_within(Geometry const& g, pair2d after, box<4> const& where, shape<4> const& extents) {
+  for (int d = 0; d < 2; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (where[2 + d].end() == extents[2 + d]) after[i] = std::min(after[i], g.padding_after[i]);
   }
+  return after;
 }
 
 }  // namespace detail
@@ -99,19 +79,33 @@ namespace op {
 template <class Geometry, sharded_tensor X>
 windowed_images<X> windowed(X const& x, Geometry const& geometry) {
   static_assert(X::rank == 4, "tessera: windowed operators take images [N, C, H, W]; reshape the input first");
-  const auto frame = detail::frame_of<X>(x.where(), x.extents(), geometry);
-  windowed_images<X> out{&x.where(), x.extents(), x.local(), frame.padding_before, frame.padding_after};
-  if constexpr (detail::spatial_axes<X> != 0)
-    out.block = exchange_halo<2, 3>(x, detail::halo_windows(geometry, x.extents())).block;
-  return out;
+  if constexpr (detail::spatial_axes<X> == 0) {
+    return {&x.where(), x.extents(), x.local(), geometry.padding_before, geometry.padding_after};
+  } else {
+    auto padded = exchange_halo<2, 3>(x, detail::halo_windows(geometry, x.extents()));
+    return {&x.where(), x.extents(), std::move(padded.block), padded.padding_before,
+            detail::padding_within(geometry, padded.padding_after, padded.where, x.extents())};
+  }
 }
 
 /// Where a backward kernel writes: the block that `windowed` makes of `Dx`, its contents arbitrary.
 template <sharded_tensor Dx, class Geometry>
 windowed_images<Dx> windowed_gradient(typename Dx::context_type& context, shape<4> const& extents,
                                       Geometry const& geometry) {
-  const auto frame = detail::frame_of<Dx>(context, extents, geometry);
-  return {&context, extents, typename Dx::local_type(frame.block), frame.padding_before, frame.padding_after};
+  using mesh = typename Dx::mesh;
+  using local = typename Dx::local_type;
+  if constexpr (detail::spatial_axes<Dx> == 0) {
+    const auto part = local_box<mesh>(Dx::placements, extents, context.coordinates());
+    return {&context, extents, local(part.extents()), geometry.padding_before, geometry.padding_after};
+  } else {
+    const halo_plan<mesh, 4, 2, 3> plan(Dx::placements, extents, detail::halo_windows(geometry, extents),
+                                        context.coordinates());
+    return {&context,
+            extents,
+            local(plan.needed().extents()),
+            {plan.padding_before(0), plan.padding_before(1)},
+            detail::padding_within(geometry, {plan.padding_after(0), plan.padding_after(1)}, plan.needed(), extents)};
+  }
 }
 
 /// Brings the gradient of such a block to those who own its elements. Messages: those of `windowed`, back.

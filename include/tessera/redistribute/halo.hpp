@@ -43,10 +43,9 @@ class halo_exchange {
   result_type finish() {
     result_type padded{messages_->finish(), plan_.needed(), {}, {}};
     for (int p = 0; p < plan_type::phases; ++p) {
-      const int d = plan_.dim(p);
       const auto i = static_cast<std::size_t>(p);
-      padded.padding_before[i] = plan_.window(p).before(plan_.outputs()[d], padded.where[d]);
-      padded.padding_after[i] = plan_.window(p).after(plan_.outputs()[d], padded.where[d]);
+      padded.padding_before[i] = plan_.padding_before(p);
+      padded.padding_after[i] = plan_.padding_after(p);
     }
     return padded;
   }

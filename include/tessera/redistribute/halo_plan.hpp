@@ -145,6 +145,15 @@ class halo_plan {
   /// The part of the outputs that `own` suffices for.
   constexpr box<Rank> const& interior() const { return interior_; }
 
+  /// The padding that a kernel over `needed` still has to assume in the dimension of a phase: above 0 at the borders of
+  /// the whole only, negative where it skips rows.
+  constexpr index_t padding_before(int phase) const {
+    return window(phase).before(outputs_[dim(phase)], needed_[dim(phase)]);
+  }
+  constexpr index_t padding_after(int phase) const {
+    return window(phase).after(outputs_[dim(phase)], needed_[dim(phase)]);
+  }
+
   constexpr int dim(int phase) const { return dims[static_cast<std::size_t>(phase)]; }
   constexpr halo_window const& window(int phase) const { return windows_[static_cast<std::size_t>(phase)]; }
   /// The axes along which a phase sends.

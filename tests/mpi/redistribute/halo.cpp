@@ -1,3 +1,4 @@
+#include "support/random_windows.hpp"
 #include "support/worlds.hpp"
 
 #include <tessera/comm/recording.hpp>
@@ -82,23 +83,6 @@ T windowed(tensor<T, Rank> const& x, place<Rank> const& output, std::array<int, 
   });
   return sum;
 }
-
-/// Windows in a reproducible order, the same on every rank.
-struct geometries {
-  std::uint64_t state = 1;
-  index_t draw(index_t below) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<index_t>((state >> 33) % static_cast<std::uint64_t>(below));
-  }
-  halo_window window(index_t extent) {
-    for (;;) {
-      halo_window w{1 + draw(7), 1 + draw(3), draw(4), draw(4), 1 + draw(2)};
-      if (draw(15) == 0) w.padding_before += w.reach();
-      if (draw(15) == 0) w.padding_after += w.reach();
-      if (w.output_extent(extent) > 0) return w;
-    }
-  }
-};
 
 struct counts {
   halo_traffic received;
@@ -205,14 +189,14 @@ int faults(Team& team, shape<Rank> const& extents, std::array<halo_window, sizeo
 template <class Mesh>
 using recorded_team = team<Mesh, recording<mpi_comm>>;
 
-/// Random geometries along `Dims` for each of the layouts.
+/// Random windows along `Dims` for each of the layouts.
 template <class T, int Rank, int... Dims>
 struct windowed_along {
   template <class Mesh, class... Layouts>
   static void check(int each, index_t widest) {
     if (worlds::size() != Mesh::devices) return;
     recorded_team<Mesh> team{recording<mpi_comm>(mpi_comm{})};
-    geometries random;
+    random_windows random{15};
     int wrong = 0;
     for (int i = 0; i < each; ++i) {
       shape<Rank> extents;
@@ -273,7 +257,7 @@ TEST_CASE("three dimensions") {
 TEST_CASE("all kernels, strides and dilations on images of 1 to 13 rows") {
   if (worlds::size() != 4) return;
   recorded_team<mesh<a4>> team{recording<mpi_comm>(mpi_comm{})};
-  geometries random;
+  random_windows random{15};
   int wrong = 0;
   for (index_t extent = 1; extent <= 13; extent += 2)
     for (index_t kernel = 1; kernel <= 7; ++kernel)

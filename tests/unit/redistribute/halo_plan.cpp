@@ -1,4 +1,5 @@
 #include <tessera/redistribute/halo_plan.hpp>
+#include "support/random_windows.hpp"
 
 #include <doctest/doctest.h>
 
@@ -187,26 +188,9 @@ int faults(placements<Mesh::axes> const& layout, shape<Rank> const& extents,
   return wrong;
 }
 
-/// Windows of all kinds in a reproducible order; paddings from none to more than the kernel.
-struct geometries {
-  std::uint64_t state = 1;
-  index_t draw(index_t below) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<index_t>((state >> 33) % static_cast<std::uint64_t>(below));
-  }
-  halo_window window(index_t extent) {
-    for (;;) {
-      halo_window w{1 + draw(7), 1 + draw(3), draw(4), draw(4), 1 + draw(2)};
-      if (draw(12) == 0) w.padding_before += w.reach();
-      if (draw(12) == 0) w.padding_after += w.reach();
-      if (w.output_extent(extent) > 0) return w;
-    }
-  }
-};
-
 template <class Mesh, int Rank, int... Dims>
 void check_random(int each, index_t widest) {
-  geometries random;
+  random_windows random{12};
   std::int64_t wrong = 0;
   std::int64_t plans = 0;
   for (auto const& layout : cuts_only<Mesh::axes>(Rank))
@@ -229,7 +213,7 @@ void make(halo_window const& w) {
 }  // namespace
 
 TEST_CASE("one dimension: all kernels, strides and dilations on images of 1 to 13 rows") {
-  geometries random;
+  random_windows random{12};
   std::int64_t wrong = 0;
   std::int64_t plans = 0;
   for (index_t extent = 1; extent <= 13; ++extent)
