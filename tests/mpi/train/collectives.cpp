@@ -1,12 +1,8 @@
-#include "support/worlds.hpp"
+#include "support/listed_calls.hpp"
 
-#include <tessera/comm/recording.hpp>
 #include <tessera/layer/linear.hpp>
 #include <tessera/layer/softmax.hpp>
 #include <tessera/model/resnet.hpp>
-#include <tessera/plan/collectives.hpp>
-
-#include <tuple>
 
 // A run makes exactly the collectives that the type of the model lists, and no other.
 
@@ -20,61 +16,11 @@ struct data_axis : axis<Size> {};
 template <int Size>
 struct tensor_axis : axis<Size> {};
 
-using entry = std::tuple<int, int, int, index_t>;  // kind, group, operation, elements
-
-entry entry_of(collective kind, axis_set group, reduction op, index_t elements) {
-  return {static_cast<int>(kind), group, static_cast<int>(op), elements};
-}
-
 template <template <class, class> class Model, int Dp, int Tp, int Rank>
 void compare(shape<Rank> const& extents) {
-  if (worlds::size() != Dp * Tp) return;
-  CAPTURE(Dp);
-  CAPTURE(Tp);
   using world = mesh<data_axis<Dp>, tensor_axis<Tp>>;
-  using model_type = Model<data_axis<Dp>, tensor_axis<Tp>>;
-  const recording<mpi_comm> all{mpi_comm{}};
-  team<world, recording<mpi_comm>> team{all};
-  auto net = team.template make<model_type>(seed{3});
-  using input_type = typename decltype(net)::input_type;
-  const auto x = distribute<typename input_type::layout_type>(team, worlds::values<float>(extents, 5));
-
-  auto& log = team.group(world::all);
-  log.clear();
-  const auto y = net.forward(x);
-  const std::size_t forward = log.calls().size();
-  net.backward(y);
-
-  constexpr collective_list<model_type, world> list;
-  // Halos are one entry of the list and many messages: they are compared by what this rank receives in each phase.
-  std::vector<entry> found;
-  std::ptrdiff_t found_forward = 0;
-  index_t received[2] = {};
-  for (std::size_t i = 0; i < log.calls().size(); ++i) {
-    auto const& call = log.calls()[i];
-    if (call.kind == collective::receive) received[i < forward ? 0 : 1] += call.elements;
-    if (call.kind == collective::receive || call.kind == collective::send) continue;
-    found.push_back(entry_of(call.kind, call.group, call.op, call.elements));
-    found_forward += i < forward;
-  }
-  std::vector<entry> wanted;
-  std::ptrdiff_t wanted_forward = 0;
-  index_t halo[2] = {};
-  for (int i = 0; i < list.size(); ++i) {
-    const index_t elements = list.elements(i, extents[0], team.coordinates());
-    if (list[i].kind == collective::halo) halo[list[i].when == phase::forward ? 0 : 1] += elements;
-    if (list[i].kind == collective::halo) continue;
-    wanted.push_back(entry_of(list[i].kind, list[i].group, list[i].op, elements));
-    wanted_forward += list[i].when == phase::forward;
-  }
-  CHECK(received[0] == halo[0]);
-  CHECK(received[1] == halo[1]);
-  CHECK(found_forward == wanted_forward);
-  CHECK(std::equal(found.begin(), found.begin() + found_forward, wanted.begin()));
-  // Buckets are reduced during backward, as soon as they are complete: the order differs from the list's there.
-  std::sort(found.begin(), found.end());
-  std::sort(wanted.begin(), wanted.end());
-  CHECK(found == wanted);
+  worlds::check_listed_calls<world, Model<data_axis<Dp>, tensor_axis<Tp>>>(
+      extents, [](shape<Rank> const& whole) { return worlds::values<float>(whole, 5); });
 }
 
 template <class Dp, class Tp>

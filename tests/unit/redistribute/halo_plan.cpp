@@ -1,4 +1,3 @@
-#include <tessera/redistribute/halo_plan.hpp>
 #include "support/random_windows.hpp"
 
 #include <doctest/doctest.h>
