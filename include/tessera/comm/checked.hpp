@@ -3,6 +3,7 @@
 #include <tessera/comm/collective.hpp>
 #include <tessera/comm/concept.hpp>
 #include <tessera/comm/counts.hpp>
+#include <tessera/comm/plan_hash.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/mesh.hpp>
 
@@ -28,16 +29,15 @@ constexpr char const* element_name() {
   if constexpr (std::same_as<T, std::uint8_t>) return "uint8";
 }
 
-/// The counts as text: the first eight, and a hash of all where there are more (FNV-1a of G. Fowler, L. Noll and
-/// K.-P. Vo, over the counts instead of bytes).
+/// The counts as text: the first eight, and a hash of all where there are more.
 inline std::string counts_text(std::span<index_t const> counts) {
   constexpr std::size_t shown = 8;
   std::string text;
   for (std::size_t r = 0; r < std::min(counts.size(), shown); ++r) text += (r ? ", " : "") + std::to_string(counts[r]);
   if (counts.size() <= shown) return text;
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const index_t count : counts) hash = (hash ^ static_cast<std::uint64_t>(count)) * 0x100000001b3u;
-  return text + ", ... (" + std::to_string(counts.size()) + " counts, hash " + std::to_string(hash) + ")";
+  number_hash hash;
+  for (const index_t count : counts) hash.add(count);
+  return text + ", ... (" + std::to_string(counts.size()) + " counts, hash " + std::to_string(hash.value()) + ")";
 }
 
 }  // namespace detail
@@ -64,11 +64,6 @@ class checked {
   void all_reduce(T* data, index_t count, reduction op) {
     compare(text_of<T>(collective::all_reduce, count) + by(op));
     inner_.all_reduce(data, count, op);
-  }
-  template <std::floating_point T>
-  void all_reduce_moments(T* triples, index_t channels) {
-    compare(text_of<T>(collective::all_reduce_moments, channels));
-    inner_.all_reduce_moments(triples, channels);
   }
   template <message_element T>
   void all_gather(T const* send, T* receive, std::span<index_t const> counts) {
@@ -103,12 +98,26 @@ class checked {
     return inner_.start_all_reduce(data, count, op);
   }
   template <message_element T>
+  request start_all_gather(T const* send, T* receive, std::span<index_t const> counts) {
+    compare("start_" + text_of<T>(collective::all_gather, detail::total_of(counts)) + in_parts(counts));
+    return inner_.start_all_gather(send, receive, counts);
+  }
+  template <message_element T>
+  request start_reduce_scatter(T const* send, T* receive, std::span<index_t const> counts, reduction op) {
+    compare("start_" + text_of<T>(collective::reduce_scatter, detail::total_of(counts)) + by(op) + in_parts(counts));
+    return inner_.start_reduce_scatter(send, receive, counts, op);
+  }
+  template <message_element T>
   request start_send(T const* data, index_t count, int to, int tag) {
     return inner_.start_send(data, count, to, tag);
   }
   template <message_element T>
   request start_receive(T* data, index_t count, int from, int tag) {
     return inner_.start_receive(data, count, from, tag);
+  }
+  memory_handle allocate(std::size_t bytes) {
+    compare("allocate of " + std::to_string(bytes) + " bytes");
+    return inner_.allocate(bytes);
   }
   /// Compared without color and key, which each rank chooses.
   checked split(int color, int key) const {

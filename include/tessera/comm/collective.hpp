@@ -7,7 +7,6 @@ namespace tessera {
 /// The kinds of communication that a communicator does.
 enum class collective : std::uint8_t {
   all_reduce,
-  all_reduce_moments,
   all_gather,
   reduce_scatter,
   all_to_all,
@@ -23,7 +22,6 @@ enum class collective : std::uint8_t {
 constexpr char const* to_string(collective kind) {
   switch (kind) {
     case collective::all_reduce: return "all_reduce";
-    case collective::all_reduce_moments: return "all_reduce_moments";
     case collective::all_gather: return "all_gather";
     case collective::reduce_scatter: return "reduce_scatter";
     case collective::all_to_all: return "all_to_all";

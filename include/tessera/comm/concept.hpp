@@ -1,9 +1,11 @@
 #pragma once
 
+#include <tessera/core/memory.hpp>
 #include <tessera/core/reduction.hpp>
 #include <tessera/core/shape.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -33,13 +35,10 @@ concept carries = requires(C& c, T* data, T const* send, index_t count, std::spa
   c.all_to_all(send, counts, data, counts);
   c.broadcast(data, count, rank);
   { c.start_all_reduce(data, count, op) } -> std::same_as<typename C::request>;
+  { c.start_all_gather(send, data, counts) } -> std::same_as<typename C::request>;
+  { c.start_reduce_scatter(send, data, counts, op) } -> std::same_as<typename C::request>;
   { c.start_send(send, count, rank, 0) } -> std::same_as<typename C::request>;
   { c.start_receive(data, count, rank, 0) } -> std::same_as<typename C::request>;
-};
-
-template <class C, class T>
-concept carries_moments = requires(C& c, T* triples, index_t channels) {
-  c.all_reduce_moments(triples, channels);
 };
 
 }  // namespace detail
@@ -50,8 +49,6 @@ concept carries_moments = requires(C& c, T* triples, index_t channels) {
 /// of elements of any size; pointers may be null where the count is zero. A failure throws `tessera::error`.
 ///
 /// - `all_reduce(data, count, op)`: each element becomes its reduction over the ranks, in place, the same on all ranks.
-/// - `all_reduce_moments(triples, channels)`: the same for {count, mean, m2} triples of float or double, merged as
-///   `merge` of comm/moments.hpp does.
 /// - `all_gather(send, receive, counts)`: `receive` gets the `counts[r]` elements of each rank r, packed in rank order.
 ///   `send` is apart from `receive` or is this rank's place inside it.
 /// - `reduce_scatter(send, receive, counts, op)`: `send` holds a part of `counts[r]` elements for each rank r, packed
@@ -61,7 +58,12 @@ concept carries_moments = requires(C& c, T* triples, index_t channels) {
 /// - `broadcast(data, count, root)`: all ranks get the elements of rank `root`.
 /// - `barrier()`: returns when all ranks have called it.
 /// - `start_all_reduce(data, count, op)`: an `all_reduce` that is complete when its request is. All ranks start it, in
-///   the same place of their order of collectives.
+///   the same place of their order of collectives, and wait for it in the same place of this order.
+/// - `start_all_gather(send, receive, counts)`, `start_reduce_scatter(send, receive, counts, op)`: the same of an
+///   `all_gather` and of a `reduce_scatter`.
+/// - `allocate(bytes)`: 64-byte aligned memory, of the same size on all ranks, in which the communicator reduces
+///   fastest; contents arbitrary. Collective. A reduction in it is of the same part of it on all ranks. The
+///   communicator outlives the handles.
 /// - `start_send(data, count, to, tag)`, `start_receive(data, count, from, tag)`: one message. Messages of one sender
 ///   and tag arrive in order. Tags are 0 to 32766.
 /// - `split(color, key)`: collective; a communicator for each `color` (0 or more), its ranks ordered by `key`, then by
@@ -71,11 +73,11 @@ template <class C>
 concept communicator =
     std::movable<C> && !std::copyable<C> && communicator_request<typename C::request> && detail::carries<C, float> &&
     detail::carries<C, double> && detail::carries<C, std::int32_t> && detail::carries<C, std::int64_t> &&
-    detail::carries<C, std::uint8_t> && detail::carries_moments<C, float> && detail::carries_moments<C, double> &&
-    requires(C & c, C const& k, int i) {
+    detail::carries<C, std::uint8_t> && requires(C & c, C const& k, int i, std::size_t bytes) {
   { k.rank() } -> std::same_as<int>;
   { k.size() } -> std::same_as<int>;
   { k.split(i, i) } -> std::same_as<C>;
+  { c.allocate(bytes) } -> std::same_as<memory_handle>;
   c.barrier();
   k.abort(i);
 };

@@ -2,6 +2,7 @@
 
 #include <tessera/comm/counts.hpp>
 #include <tessera/comm/mpi_environment.hpp>
+#include <tessera/comm/mpi_levels.hpp>
 #include <tessera/comm/mpi_request.hpp>
 
 #include <algorithm>
@@ -24,31 +25,14 @@ struct mpi_options {
   /// Bytes in which `all_reduce` sends larger buffers. Through shared memory pieces of 1 to 4 MiB stay in the cache;
   /// networks want more.
   index_t piece_bytes = index_t{1} << 20;
+  /// Whether `allocate` gives memory that ranks of one host share, in which all-reduces need no messages among them.
+  bool shared_memory = true;
+  /// Fewest bytes of other memory that are reduced inside each host, then across, where there are several of several
+  /// ranks; fewer are sent as if all ranks were alike.
+  index_t level_bytes = index_t{64} << 10;
+  /// Ranks in a row that count as one host; 0 for hosts as they are. For tests.
+  int ranks_per_host = 0;
 };
-
-namespace detail {
-
-/// A communicator that is freed with its owner. It is not freed while an exception unwinds: freeing is collective,
-/// and the other ranks may be elsewhere.
-class mpi_group {
- public:
-  explicit mpi_group(MPI_Comm handle) : handle_(handle) { return_errors(handle); }
-  mpi_group(mpi_group&& other) noexcept : handle_(std::exchange(other.handle_, MPI_COMM_NULL)) {}
-  mpi_group& operator=(mpi_group&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~mpi_group() {
-    if (handle_ == MPI_COMM_NULL || std::uncaught_exceptions() > 0 || mpi_finalized()) return;
-    check_mpi(MPI_Comm_free(&handle_), "MPI_Comm_free");
-  }
-  MPI_Comm get() const { return handle_; }
-
- private:
-  MPI_Comm handle_;
-};
-
-}  // namespace detail
 
 /// A group of MPI ranks. See `communicator`. It is destroyed before MPI is finalized.
 class mpi_comm {
@@ -57,26 +41,45 @@ class mpi_comm {
 
   /// Collective over `parent`, which is duplicated, so that messages of others on it do not meet the library's.
   explicit mpi_comm(MPI_Comm parent = MPI_COMM_WORLD, mpi_options options = {})
-      : mpi_comm{valid(options), duplicate(parent), std::make_shared<detail::mpi_operators const>()} {}
+      : mpi_comm{valid(options), duplicate(parent), std::make_shared<detail::mpi_operators const>()} {
+    const int host = detail::host_of_rank(group_.get(), rank_, options_.ranks_per_host);
+    hosts_ = detail::mpi_hosts(group_.get(), rank_, size_, host);
+  }
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
   index_t piece_bytes() const { return options_.piece_bytes; }
   /// Sets the size of pieces of later reductions; the same on all ranks.
-  void piece_bytes(index_t bytes) { options_ = valid({options_.chunk_limit, bytes}); }
+  void piece_bytes(index_t bytes) {
+    mpi_options changed = options_;
+    changed.piece_bytes = bytes;
+    options_ = valid(changed);
+  }
+
+  /// Memory of the ranks of each host together, unless switched off or each rank is alone on its host. The communicator
+  /// outlives the handles, and is destroyed on all ranks together.
+  memory_handle allocate(std::size_t bytes) {
+    if (bytes == 0 || !options_.shared_memory || !hosts_.shares()) return host_memory::allocate(bytes);
+    return shared_.get_or_make(hosts_).allocate(bytes);
+  }
 
   template <message_element T>
   void all_reduce(T* data, index_t count, reduction op) {
     detail::check_count(count, "all_reduce");
-    all_reduce_pieces(data, count, 1, detail::mpi_type_of<T>(), operators_->reduce<T>(op));
-  }
-
-  template <std::floating_point T>
-  void all_reduce_moments(T* triples, index_t channels) {
-    detail::check_count(channels, "all_reduce_moments");
-    auto const& operators = operators_->of<T>();
-    all_reduce_pieces(triples, channels, 3, operators.triple(), operators.merge());
+    const index_t bytes = count * static_cast<index_t>(sizeof(T));
+    if (in_shared_memory(data, bytes)) return start_shared(data, count, op).wait();
+    const bool by_level = hosts_.levels() && bytes >= options_.level_bytes;
+    // Level by level, a piece is what a rank sends across.
+    const index_t limit = std::min(options_.chunk_limit, piece_elements(sizeof(T)) * (by_level ? hosts_.lanes() : 1));
+    detail::for_pieces(count, limit, [&](interval piece) {
+      T* begin = data + piece.begin;
+      const MPI_Datatype type = detail::mpi_type_of<T>();
+      const MPI_Op operation = operators_->reduce<T>(op);
+      if (by_level) return detail::all_reduce_by_level(hosts_, begin, piece.size, type, operation);
+      detail::check_mpi(MPI_Allreduce(MPI_IN_PLACE, begin, as_int(piece.size), type, operation, group_.get()),
+                        "MPI_Allreduce");
+    });
   }
 
   template <message_element T>
@@ -161,16 +164,75 @@ class mpi_comm {
   template <message_element T>
   request start_all_reduce(T* data, index_t count, reduction op) {
     detail::check_count(count, "start_all_reduce");
+    if (in_shared_memory(data, count * static_cast<index_t>(sizeof(T)))) return start_shared(data, count, op);
     request pieces;
     // All pieces start now: starting them one by one in `test` would order them differently among other collectives
     // on different ranks.
     detail::for_pieces(count, piece_elements(sizeof(T)), [&](interval piece) {
-      pieces.add(false, [&](MPI_Request* handle) {
+      pieces.add([&](MPI_Request* handle) {
         detail::check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data + piece.begin, as_int(piece.size), detail::mpi_type_of<T>(),
                                          operators_->reduce<T>(op), group_.get(), handle),
                           "MPI_Iallreduce");
       });
     });
+    return pieces;
+  }
+
+  template <message_element T>
+  request start_all_gather(T const* send, T* receive, std::span<index_t const> counts) {
+    detail::check_counts(counts, size_, "start_all_gather");
+    const auto begins = detail::begins_of(counts);
+    T* own = receive + begins[at(rank_)];
+    if (own != send) std::copy_n(send, counts[at(rank_)], own);
+    request pieces;
+    const index_t total = detail::total_of(counts);
+    if (total > options_.chunk_limit) {
+      for (int r = 0; r < size_; ++r)
+        detail::for_pieces(counts[at(r)], options_.chunk_limit, [&](interval piece) {
+          pieces.add([&](MPI_Request* handle) {
+            detail::check_mpi(MPI_Ibcast(receive + begins[at(r)] + piece.begin, as_int(piece.size),
+                                         detail::mpi_type_of<T>(), r, group_.get(), handle),
+                              "MPI_Ibcast");
+          });
+        });
+    } else if (total > 0) {
+      int const* const sizes = pieces.keep(as_ints(counts));
+      int const* const places = pieces.keep(as_ints(begins));
+      pieces.add([&](MPI_Request* handle) {
+        detail::check_mpi(MPI_Iallgatherv(MPI_IN_PLACE, 0, detail::mpi_type_of<T>(), receive, sizes, places,
+                                          detail::mpi_type_of<T>(), group_.get(), handle),
+                          "MPI_Iallgatherv");
+      });
+    }
+    return pieces;
+  }
+
+  template <message_element T>
+  request start_reduce_scatter(T const* send, T* receive, std::span<index_t const> counts, reduction op) {
+    detail::check_counts(counts, size_, "start_reduce_scatter");
+    const MPI_Op operation = operators_->reduce<T>(op);
+    request pieces;
+    const index_t total = detail::total_of(counts);
+    if (total > options_.chunk_limit) {
+      for (int r = 0; r < size_; ++r) {
+        detail::for_pieces(counts[at(r)], options_.chunk_limit, [&](interval piece) {
+          T* const into = r == rank_ ? receive + piece.begin : nullptr;
+          pieces.add([&](MPI_Request* handle) {
+            detail::check_mpi(MPI_Ireduce(send + piece.begin, into, as_int(piece.size), detail::mpi_type_of<T>(),
+                                          operation, r, group_.get(), handle),
+                              "MPI_Ireduce");
+          });
+        });
+        send += counts[at(r)];
+      }
+    } else if (total > 0) {
+      int const* const sizes = pieces.keep(as_ints(counts));
+      pieces.add([&](MPI_Request* handle) {
+        detail::check_mpi(MPI_Ireduce_scatter(send, detail::not_null(receive), sizes, detail::mpi_type_of<T>(),
+                                              operation, group_.get(), handle),
+                          "MPI_Ireduce_scatter");
+      });
+    }
     return pieces;
   }
 
@@ -192,9 +254,9 @@ class mpi_comm {
 
   mpi_comm split(int color, int key) const {
     detail::check_color(color);
-    MPI_Comm part = MPI_COMM_NULL;
-    detail::check_mpi(MPI_Comm_split(group_.get(), color, key, &part), "MPI_Comm_split");
-    return {options_, part, operators_};
+    mpi_comm part(options_, detail::split_mpi(group_.get(), color, key), operators_);
+    if (hosts_.several()) part.hosts_ = detail::mpi_hosts(part.group_.get(), part.rank_, part.size_, hosts_.host());
+    return part;
   }
 
   [[noreturn]] void abort(int code) const { detail::abort_mpi(code); }
@@ -207,6 +269,7 @@ class mpi_comm {
       : options_(options), operators_(std::move(operators)), group_(handle) {
     detail::check_mpi(MPI_Comm_rank(handle, &rank_), "MPI_Comm_rank");
     detail::check_mpi(MPI_Comm_size(handle, &size_), "MPI_Comm_size");
+    hosts_ = detail::mpi_hosts(handle, rank_, size_);
   }
 
   static MPI_Comm duplicate(MPI_Comm parent) {
@@ -220,6 +283,10 @@ class mpi_comm {
       throw error("chunk_limit " + std::to_string(options.chunk_limit) + " and piece_bytes " +
                       std::to_string(options.piece_bytes),
                   "1 to 2147483647 elements and at least 1 byte", "correct the mpi_options");
+    if (options.level_bytes < 0 || options.ranks_per_host < 0)
+      throw error("level_bytes " + std::to_string(options.level_bytes) + " and ranks_per_host " +
+                      std::to_string(options.ranks_per_host),
+                  "neither below 0", "correct the mpi_options");
     return options;
   }
 
@@ -241,20 +308,22 @@ class mpi_comm {
     return std::min(options_.chunk_limit, std::max(index_t{1}, options_.piece_bytes / static_cast<index_t>(bytes)));
   }
 
-  /// Reduces `count` elements of `width` values each.
+  bool in_shared_memory(void const* data, index_t bytes) const {
+    return shared_.get() != nullptr && bytes > 0 && shared_.get()->holds(data, static_cast<std::size_t>(bytes));
+  }
   template <class T>
-  void all_reduce_pieces(T* data, index_t count, index_t width, MPI_Datatype type, MPI_Op op) {
-    detail::for_pieces(count, piece_elements(sizeof(T) * static_cast<std::size_t>(width)), [&](interval piece) {
-      detail::check_mpi(
-          MPI_Allreduce(MPI_IN_PLACE, data + piece.begin * width, as_int(piece.size), type, op, group_.get()),
-          "MPI_Allreduce");
-    });
+  request start_shared(T* data, index_t count, reduction op) {
+    const auto operation = detail::shared_operation_of<T>(op, operators_->reduce<T>(op), piece_elements(sizeof(T)));
+    request started;
+    started.shared_ = shared_.get();
+    started.number_ = shared_.get()->start(data, static_cast<std::size_t>(count) * sizeof(T), operation);
+    return started;
   }
 
   template <class T>
   void add_send(request& pieces, T const* data, index_t count, int to, int tag) {
     detail::for_pieces(count, options_.chunk_limit, [&](interval piece) {
-      pieces.add(false, [&](MPI_Request* handle) {
+      pieces.add([&](MPI_Request* handle) {
         detail::check_mpi(
             MPI_Isend(data + piece.begin, as_int(piece.size), detail::mpi_type_of<T>(), to, tag, group_.get(), handle),
             "MPI_Isend");
@@ -265,7 +334,7 @@ class mpi_comm {
   template <class T>
   void add_receive(request& pieces, T* data, index_t count, int from, int tag) {
     detail::for_pieces(count, options_.chunk_limit, [&](interval piece) {
-      pieces.add(true, [&](MPI_Request* handle) {
+      pieces.add_receive(as_int(piece.size), detail::mpi_type_of<T>(), [&](MPI_Request* handle) {
         detail::check_mpi(MPI_Irecv(data + piece.begin, as_int(piece.size), detail::mpi_type_of<T>(), from, tag,
                                     group_.get(), handle),
                           "MPI_Irecv");
@@ -278,6 +347,8 @@ class mpi_comm {
   detail::mpi_group group_;
   int rank_ = 0;
   int size_ = 1;
+  detail::mpi_hosts hosts_;
+  detail::mpi_shared_owner shared_;
 };
 
 static_assert(communicator<mpi_comm>);

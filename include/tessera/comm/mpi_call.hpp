@@ -10,7 +10,7 @@
 #include <mpi.h>
 
 #include <tessera/comm/concept.hpp>
-#include <tessera/comm/moments.hpp>
+#include <tessera/comm/fold.hpp>
 #include <tessera/core/error.hpp>
 
 #include <concepts>
@@ -85,52 +85,22 @@ T* not_null(T* buffer) {
 template <std::floating_point T>
 class mpi_operators_of {
  public:
-  mpi_operators_of() {
-    check_mpi(MPI_Type_contiguous(3, mpi_type_of<T>(), &triple_), "MPI_Type_contiguous");
-    check_mpi(MPI_Type_commit(&triple_), "MPI_Type_commit");
-    maximum_ = make(&keep_maximum);
-    merge_ = make(&merge_triples);
-  }
+  mpi_operators_of() { check_mpi(MPI_Op_create(&keep_maximum, 1, &maximum_), "MPI_Op_create"); }
   mpi_operators_of(mpi_operators_of const&) = delete;
   mpi_operators_of& operator=(mpi_operators_of const&) = delete;
   ~mpi_operators_of() {
-    if (mpi_finalized()) return;
-    for (MPI_Op* op : {&maximum_, &merge_}) check_mpi(MPI_Op_free(op), "MPI_Op_free");
-    check_mpi(MPI_Type_free(&triple_), "MPI_Type_free");
+    if (!mpi_finalized()) check_mpi(MPI_Op_free(&maximum_), "MPI_Op_free");
   }
 
   MPI_Op maximum() const { return maximum_; }
-  MPI_Op merge() const { return merge_; }
-  MPI_Datatype triple() const { return triple_; }
 
  private:
-  static MPI_Op make(MPI_User_function* function) {
-    MPI_Op op = MPI_OP_NULL;
-    check_mpi(MPI_Op_create(function, 1, &op), "MPI_Op_create");
-    return op;
-  }
-
   // MPI_MAX keeps or drops a NaN depending on which rank holds it.
   static void keep_maximum(void* from, void* into, int* count, MPI_Datatype*) {
-    T const* a = static_cast<T const*>(from);
-    T* b = static_cast<T*>(into);
-    for (int i = 0; i < *count; ++i) b[i] = a[i] > b[i] || a[i] != a[i] ? a[i] : b[i];
+    fold_maximum(static_cast<T const*>(from), static_cast<T*>(into), *count);
   }
 
-  static void merge_triples(void* from, void* into, int* count, MPI_Datatype*) {
-    T const* a = static_cast<T const*>(from);
-    T* b = static_cast<T*>(into);
-    for (int i = 0; i < *count; ++i, a += 3, b += 3) {
-      const auto both = tessera::merge(moments<T>{a[0], a[1], a[2]}, moments<T>{b[0], b[1], b[2]});
-      b[0] = both.count;
-      b[1] = both.mean;
-      b[2] = both.m2;
-    }
-  }
-
-  MPI_Datatype triple_ = MPI_DATATYPE_NULL;
   MPI_Op maximum_ = MPI_OP_NULL;
-  MPI_Op merge_ = MPI_OP_NULL;
 };
 
 class mpi_operators : public mpi_operators_of<float>, public mpi_operators_of<double> {
@@ -140,10 +110,6 @@ class mpi_operators : public mpi_operators_of<float>, public mpi_operators_of<do
     if (op == reduction::sum) return MPI_SUM;
     if constexpr (std::floating_point<T>) return mpi_operators_of<T>::maximum();
     return MPI_MAX;
-  }
-  template <std::floating_point T>
-  mpi_operators_of<T> const& of() const {
-    return *this;
   }
 };
 

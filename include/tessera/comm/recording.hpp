@@ -21,9 +21,8 @@ struct recorded_call {
   /// The mesh axes of the communicator's group: its label, empty for one without.
   axis_set group = 0;
   /// Elements of the call's payload on this rank, its own part included: the count of `all_reduce`, `broadcast`,
-  /// `send` and `receive`; three for each channel of `all_reduce_moments`; the sum of counts of `all_gather` (what it
-  /// receives) and `reduce_scatter` (what it sends); the larger one of what `all_to_all` sends and receives; 0 for
-  /// `barrier`.
+  /// `send` and `receive`; the sum of counts of `all_gather` (what it receives) and `reduce_scatter` (what it sends);
+  /// the larger one of what `all_to_all` sends and receives; 0 for `barrier`.
   index_t elements = 0;
   std::size_t element_bytes = 0;
   /// `sum` for calls without a reduction.
@@ -33,8 +32,8 @@ struct recorded_call {
 };
 
 /// A communicator that forwards to `Inner` and logs each call, those of no elements and of one rank included. Starting
-/// a reduction is logged as `all_reduce`; `split` is not logged. Communicators that come from one by `split` share its
-/// log.
+/// a reduction is logged as `all_reduce`; `split` and `allocate` are not logged. Communicators that come from one by
+/// `split` share its log.
 template <communicator Inner>
 class recording {
  public:
@@ -57,11 +56,6 @@ class recording {
   void all_reduce(T* data, index_t count, reduction op) {
     record<T>(collective::all_reduce, count, op);
     inner_.all_reduce(data, count, op);
-  }
-  template <std::floating_point T>
-  void all_reduce_moments(T* triples, index_t channels) {
-    record<T>(collective::all_reduce_moments, 3 * channels);
-    inner_.all_reduce_moments(triples, channels);
   }
   template <message_element T>
   void all_gather(T const* send, T* receive, std::span<index_t const> counts) {
@@ -94,6 +88,16 @@ class recording {
     return inner_.start_all_reduce(data, count, op);
   }
   template <message_element T>
+  request start_all_gather(T const* send, T* receive, std::span<index_t const> counts) {
+    record<T>(collective::all_gather, detail::total_of(counts));
+    return inner_.start_all_gather(send, receive, counts);
+  }
+  template <message_element T>
+  request start_reduce_scatter(T const* send, T* receive, std::span<index_t const> counts, reduction op) {
+    record<T>(collective::reduce_scatter, detail::total_of(counts), op);
+    return inner_.start_reduce_scatter(send, receive, counts, op);
+  }
+  template <message_element T>
   request start_send(T const* data, index_t count, int to, int tag) {
     record<T>(collective::send, count);
     return inner_.start_send(data, count, to, tag);
@@ -103,6 +107,7 @@ class recording {
     record<T>(collective::receive, count);
     return inner_.start_receive(data, count, from, tag);
   }
+  memory_handle allocate(std::size_t bytes) { return inner_.allocate(bytes); }
   /// The new communicator shares the log and has no label.
   recording split(int color, int key) const { return {inner_.split(color, key), log_}; }
   [[noreturn]] void abort(int code) const { inner_.abort(code); }

@@ -113,10 +113,6 @@ class serial_comm {
   void all_reduce(T*, index_t count, reduction) {
     detail::check_count(count, "all_reduce");
   }
-  template <std::floating_point T>
-  void all_reduce_moments(T*, index_t channels) {
-    detail::check_count(channels, "all_reduce_moments");
-  }
   template <message_element T>
   void all_gather(T const* send, T* receive, std::span<index_t const> counts) {
     detail::check_counts(counts, 1, "all_gather");
@@ -148,6 +144,16 @@ class serial_comm {
     return {};
   }
   template <message_element T>
+  request start_all_gather(T const* send, T* receive, std::span<index_t const> counts) {
+    all_gather(send, receive, counts);
+    return {};
+  }
+  template <message_element T>
+  request start_reduce_scatter(T const* send, T* receive, std::span<index_t const> counts, reduction op) {
+    reduce_scatter(send, receive, counts, op);
+    return {};
+  }
+  template <message_element T>
   request start_send(T const* data, index_t count, int to, int tag) {
     check_message(count, to, tag, "start_send");
     mail_->send(data, static_cast<std::size_t>(count) * sizeof(T), tag);
@@ -159,6 +165,7 @@ class serial_comm {
     return request{mail_->receive(data, static_cast<std::size_t>(count) * sizeof(T), tag)};
   }
 
+  memory_handle allocate(std::size_t bytes) { return host_memory::allocate(bytes); }
   serial_comm split(int color, int) const {
     detail::check_color(color);
     return {};

@@ -27,7 +27,6 @@ std::string error_of(Call call) {
 TEST_CASE("calls that agree go through") {
   comm_type comm{tessera::mpi_comm{}};
   const auto ranks = static_cast<std::size_t>(comm.size());
-  const auto rank = static_cast<std::size_t>(comm.rank());
   const std::vector<index_t> one_each(ranks, 1);
   const int own = comm.rank();
   std::vector<int> all(ranks);
@@ -41,15 +40,21 @@ TEST_CASE("calls that agree go through") {
   comm.all_reduce(&part, 1, reduction::maximum);
   CHECK(part == comm.size() * (comm.size() - 1));
   comm.broadcast(&part, 1, comm.size() - 1);
-  std::vector<double> moments{1, static_cast<double>(rank), 0};
-  comm.all_reduce_moments(moments.data(), 1);
-  CHECK(moments[0] == comm.size());
   float value = 1;
   comm.start_all_reduce(&value, 1, reduction::sum).wait();
   CHECK(value == static_cast<float>(comm.size()));
   comm.barrier();
   auto half = comm.split(comm.rank() % 2, 0);
   half.all_reduce(&value, 1, reduction::maximum);
+}
+
+TEST_CASE("allocations of different sizes throw on all ranks") {
+  comm_type comm{tessera::mpi_comm{}};
+  CHECK(comm.allocate(100).get() != nullptr);
+  if (comm.size() == 1) return;
+  const std::string text = error_of([&] { comm.allocate(comm.rank() == 0 ? 64 : 640); });
+  CHECK(text.find("allocate of 64 bytes") != std::string::npos);
+  CHECK(text.find("allocate of 640 bytes") != std::string::npos);
 }
 
 TEST_CASE("calls that differ throw on all ranks and show both") {

@@ -101,45 +101,6 @@ TEST_CASE_TEMPLATE("the maximum is NaN whichever rank holds it", T, float, doubl
   }
 }
 
-TEST_CASE_TEMPLATE("all_reduce_moments gives the moments of all ranks' values, equal on all", T, float, double) {
-  constexpr int channels = 9;
-  for (mpi_options const& options : all_options()) {
-    mpi_comm comm(MPI_COMM_WORLD, options);
-    // Rank r holds 100 * r values of each channel: rank 0 none. Within a rank and between ranks they deviate by about
-    // 1e-2 from a mean of 1e4.
-    const auto value = [](int rank, int channel, int i) {
-      return static_cast<T>(1e4 + channel + 1e-2 * (rank + std::sin(1.0 + 7.0 * rank + 3.0 * channel + 11.0 * i)));
-    };
-    const auto two_pass = [&](int channel, int from, int to) {
-      long double count = 0, sum = 0, m2 = 0;
-      for (int r = from; r < to; ++r)
-        for (int i = 0; i < 100 * r; ++i) sum += value(r, channel, i), count += 1;
-      const long double mean = count > 0 ? sum / count : 0;
-      for (int r = from; r < to; ++r)
-        for (int i = 0; i < 100 * r; ++i) m2 += (value(r, channel, i) - mean) * (value(r, channel, i) - mean);
-      return tessera::moments<T>{static_cast<T>(count), static_cast<T>(mean), static_cast<T>(m2)};
-    };
-    std::vector<T> triples;
-    for (int c = 0; c < channels; ++c) {
-      const auto own = two_pass(c, comm.rank(), comm.rank() + 1);
-      triples.insert(triples.end(), {own.count, own.mean, own.m2});
-    }
-    comm.all_reduce_moments(triples.data(), channels);
-    // The mean is known to the spacing of T near 1e4 (1e-3 for float), a tenth of the deviation.
-    const bool single = sizeof(T) == sizeof(float);
-    for (std::size_t c = 0; c < channels; ++c) {
-      const auto whole = two_pass(static_cast<int>(c), 0, comm.size());
-      CHECK(triples[3 * c] == whole.count);
-      CHECK(std::abs(triples[3 * c + 1] - whole.mean) <= (single ? 2e-3 : 1e-11));
-      CHECK(std::abs(triples[3 * c + 2] - whole.m2) <= (single ? 0.1 : 1e-9) * whole.m2);
-    }
-    auto first = triples;
-    comm.broadcast(first.data(), static_cast<index_t>(first.size()), 0);
-    CHECK(std::memcmp(first.data(), triples.data(), first.size() * sizeof(T)) == 0);
-    comm.all_reduce_moments(static_cast<T*>(nullptr), 0);
-  }
-}
-
 TEST_CASE_TEMPLATE("all_gather", T, float, double, std::int32_t, std::int64_t, std::uint8_t) {
   for (mpi_options const& options : all_options()) {
     mpi_comm comm(MPI_COMM_WORLD, options);
@@ -380,6 +341,33 @@ TEST_CASE("a failure inside MPI becomes an error that names the call") {
   CAPTURE(text);
   CHECK(text.find("tessera: MPI_Wait failed with code ") == 0);
   CHECK(text.find("truncat") != std::string::npos);
+}
+
+TEST_CASE("a message of other elements than its receive asks for is an error") {
+  for (const mpi_options options : {mpi_options{}, mpi_options{.chunk_limit = 4}}) {
+    mpi_comm comm(MPI_COMM_WORLD, options);
+    const std::vector<float> sent(3, 1.0f);
+    std::vector<float> received(4);
+    const auto text_of = [&](auto wait) {
+      std::string text;
+      auto send = comm.start_send(sent.data(), 3, comm.rank(), 0);
+      try {
+        auto receive = comm.start_receive(received.data(), 4, comm.rank(), 0);
+        wait(receive);
+      } catch (tessera::error const& e) {
+        text = e.what();
+      }
+      return text;
+    };
+    const std::string wanted = "tessera: a message of 3 elements from rank " + std::to_string(comm.rank()) +
+                               " of the group; wanted 4 as the receive says; check that both ranks work out the same "
+                               "counts and element types for the message";
+    CHECK(text_of([](auto& receive) { receive.wait(); }) == wanted);
+    CHECK(text_of([](auto& receive) {
+            while (!receive.test()) {
+            }
+          }) == wanted);
+  }
 }
 
 TEST_CASE("an environment inside another one leaves MPI running") {
