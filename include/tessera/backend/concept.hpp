@@ -132,9 +132,11 @@ template <class B, class T>
 concept batch_norm_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B, T, 2> out, block_of<B, T, 1> row,
                                       read_block_of<B, T, 1> read, block_of<B, double, 2> moments,
                                       block_of<B, double, 1> statistic, double number) {
-  b.batch_norm_moments(in, moments);                                    // count, mean, squared deviations by channel
-  b.batch_norm_finish(moments, number, statistic, statistic);           // mean and 1 / deviation
-  b.batch_norm_update_running(moments, number, row, row);               // running mean and variance
+  b.batch_norm_moments(in, moments);                   // count, mean, squared deviations by channel
+  b.moments_to_sums(moments, statistic, number, out);  // a rank's part of sums about an origin
+  { b.moments_from_sums(in, statistic, number, number, moments) } -> std::same_as<bool>;  // all is kept
+  b.batch_norm_finish(moments, number, statistic, statistic);                             // mean and 1 / deviation
+  b.batch_norm_update_running(moments, number, row, row);                                 // running mean and variance
   b.batch_norm_from_running(read, read, number, statistic, statistic);  // mean and 1 / deviation of these
   b.batch_norm_normalize(in, statistic, statistic, row, row, out);      // (x, mean, inv_std, gamma, beta) to y
   b.batch_norm_backward_sums(in, in, statistic, statistic, row);        // sums of dy and of dy * xhat
@@ -167,8 +169,9 @@ concept row_norm_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B, 
   b.row_normalize_backward(in, in, statistic, statistic, row, out, row, row);  // (x, dy) to dx, dgamma, dbeta
   b.row_moments(in, moments);                                                  // count, mean, squared deviations by row
   b.row_squares(in, row);                                                      // sums of squares by row
-  b.rms_norm_finish(read, number, number, statistic);                          // 1 / root of their mean
-  b.row_normalize(in, statistic, statistic, row, row, out);                    // (x, mean, inv_std, gamma, beta) to y
+  b.row_squares(in, statistic);                                                // the same in double
+  { b.rms_norm_finish(read, number, number, statistic) } -> std::same_as<bool>;  // 1 / root of their mean
+  b.row_normalize(in, statistic, statistic, row, row, out);                      // (x, mean, inv_std, gamma, beta) to y
   b.row_normalize_backward_sums(in, in, statistic, statistic, row, row, row, row);      // sums of rows, dgamma, dbeta
   b.row_normalize_backward_input(in, in, statistic, statistic, row, row, number, out);  // dx from these sums
 };
@@ -196,14 +199,21 @@ concept embedding_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B,
 template <class B, class T>
 concept attention_kernels = requires(B b, head_rows<T const> in, head_rows<T> out, block_of<B, double, 3> rows,
                                      attention_geometry g, shape<4> extents) {
-  b.attention_forward(in, in, in, out, rows, g);                       // (q, k, v) to out and log-sums
-  b.attention_forward(in, in, in, out, rows, g, true);                 // the same, added to the output
-  b.attention_delta(in, in, rows, g);                                  // (out, dy) to the sum of their product
-  b.attention_backward(in, in, in, in, rows, rows, out, out, out, g);  // (q, k, v, dy) added to dq, dk, dv
-  b.copy_heads(in, out, extents);                                      // vectors in another order
+  b.attention_forward(in, in, in, out, rows, g);                           // (q, k, v) to out and log-sums
+  b.attention_forward(in, in, in, out, rows, g, true);                     // the same, added to the output
+  b.attention_forward(in, in, in, out, rows, g, true, in);                 // the same with a mask
+  b.attention_delta(in, in, rows, g);                                      // (out, dy) to the sum of their product
+  b.attention_backward(in, in, in, in, rows, rows, out, out, out, g);      // (q, k, v, dy) added to dq, dk, dv
+  b.attention_backward(in, in, in, in, rows, rows, out, out, out, g, in);  // the same with a mask
+  b.copy_heads(in, out, extents);                                          // vectors in another order
 };
 
 }  // namespace detail
+
+/// Whether the matrix products, convolutions and attention of backend `B` take operands of `Format`: those of the blocks
+/// (float, double), or a format like `bfloat16` to which they are rounded. `B` says so by a constant `computes<Format>`.
+template <class B, class Format>
+concept computes_in = B::template computes<Format>;
 
 /// What a backend supplies for elements of type T: see each requirement.
 template <class B, class T>
@@ -220,6 +230,7 @@ concept backend_for = detail::matrix_kernels<B, T> && detail::convolution_kernel
 template <class B>
 concept backend = detail::tensor_memory<typename B::memory> &&            // where tensors get their blocks
     std::same_as<std::remove_cv_t<decltype(B::order)>, storage_order> &&  // how rank-4 blocks lie
+    std::same_as<decltype(B::template computes<float>), bool const> &&    // in which formats it multiplies
     backend_for<B, float> && backend_for<B, double>;
 
 }  // namespace tessera

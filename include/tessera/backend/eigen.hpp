@@ -21,13 +21,25 @@
 
 namespace tessera {
 
-/// Kernels on host memory, one thread: Eigen's matrix product and vector code, float and double.
+/// Kernels on host memory: Eigen's matrix product and vector code, float and double, on as many threads as they are
+/// told to use (one at first; more only where the program is compiled with OpenMP).
+///
+/// Work below `detail::parallel_grain` elements for each of two threads stays on one. What is computed element by
+/// element, row by row or image by image is the same to the last bit whatever the number of threads: flat kernels,
+/// broadcasts, activations, softmax, cross-entropy, convolutions and their input gradients, poolings, layer and RMS
+/// norm, `normalize` and `backward_input` of batch and group norm, permutations, maxima, embeddings and their
+/// gradients, dropout, attention, updates of parameters. Sums over rows, images or a whole block (weight gradients,
+/// statistics of batch norm, gradients of gamma and beta, biases, `sum_broadcast` over the outermost dimension,
+/// `square_sum`) are added thread by thread in a fixed order, and the parts of a matrix product are blocked by their
+/// extents: these are the same from run to run with the same number of threads, and differ in the last bits between
+/// numbers. `first_maximum`, `max_backward`, the checks of indices and labels and what is computed once a channel stay
+/// on one thread.
 ///
 /// Blocks may be empty. Outputs are overwritten unless said otherwise. Flat kernels and batch norm work in place; other
 /// outputs must not overlap inputs. The element type of a call is that of its outputs (where there are only inputs, of
 /// the read-only input), so mutable blocks may be passed as operands. The object holds scratch memory: one a thread.
-class eigen : public detail::elementwise_members,
-              public detail::optimizer_members,
+class eigen : public detail::elementwise_members<eigen>,
+              public detail::optimizer_members<eigen>,
               public detail::array_members<eigen>,
               public detail::attention_members<eigen>,
               public detail::normalization_members<eigen>,
@@ -35,12 +47,20 @@ class eigen : public detail::elementwise_members,
  public:
   using memory = host_memory;
   static constexpr storage_order order = storage_order::channels_last;
+  template <class Format>
+  static constexpr bool computes = std::is_same_v<Format, float> || std::is_same_v<Format, double>;
 
   eigen() = default;
+  /// Throws `error` for less than 1 thread. `grain` is how many elements of plain arithmetic a thread is worth.
+  explicit eigen(int threads, index_t grain = detail::parallel_grain) : scratch_(threads, grain) {}
   eigen(eigen const&) = delete;
   eigen& operator=(eigen const&) = delete;
   eigen(eigen&&) = default;
   eigen& operator=(eigen&&) = default;
+
+  int threads() const { return scratch_.threads(); }
+  /// Throws `error` for less than 1.
+  void use_threads(int threads) { scratch_.use_threads(threads); }
 
   // Matrix products.
 
@@ -48,7 +68,7 @@ class eigen : public detail::elementwise_members,
   template <class T>
   void matmul(operand<T, 2> a, bool transpose_a, operand<T, 2> b, bool transpose_b, block<T, 2> out,
               bool accumulate = false) {
-    detail::eigen_kernels::matmul<T>(a, transpose_a, b, transpose_b, out, accumulate);
+    detail::eigen_kernels::matmul<T>(a, transpose_a, b, transpose_b, out, accumulate, scratch_);
   }
   /// y [m, n] += bias [n] in every row.
   template <class T>
@@ -76,86 +96,27 @@ class eigen : public detail::elementwise_members,
     detail::eigen_kernels::conv2d_backward_weight<T>(x, dy, dw, geometry, scratch_);
   }
 
-  // Flat kernels, in place where blocks are the same.
-
-  /// y = max(x, 0); NaN stays NaN.
-  template <class T>
-  void relu_forward(operand<T, 1> x, block<T, 1> y) {
-    detail::eigen_kernels::relu_forward<T>(x, y);
-  }
-  /// dx = dy where y > 0, else 0 (also at 0).
-  template <class T>
-  void relu_backward(operand<T, 1> y, operand<T, 1> dy, block<T, 1> dx) {
-    detail::eigen_kernels::relu_backward<T>(y, dy, dx);
-  }
-  template <class T>
-  void add(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
-    detail::eigen_kernels::add<T>(a, b, y);
-  }
-  template <class T>
-  void sub(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
-    detail::eigen_kernels::sub<T>(a, b, y);
-  }
-  template <class T>
-  void mul(operand<T, 1> a, operand<T, 1> b, block<T, 1> y) {
-    detail::eigen_kernels::mul<T>(a, b, y);
-  }
-  /// y = a * factor.
-  template <class T>
-  void scale(operand<T, 1> a, std::type_identity_t<T> factor, block<T, 1> y) {
-    detail::eigen_kernels::scale<T>(a, factor, y);
-  }
-  /// y += factor * x.
-  template <class T>
-  void axpy(std::type_identity_t<T> factor, operand<T, 1> x, block<T, 1> y) {
-    detail::eigen_kernels::axpy<T>(factor, x, y);
-  }
-  template <class T>
-  void exp(operand<T, 1> x, block<T, 1> y) {
-    detail::eigen_kernels::exp<T>(x, y);
-  }
-  template <class T>
-  void log(operand<T, 1> x, block<T, 1> y) {
-    detail::eigen_kernels::log<T>(x, y);
-  }
-
-  // Blocks of six dimensions in memory order; those of extent 1 are repeated to the extents of the result.
-
-  /// y = a + b. In place only where the operand is not repeated.
-  template <class T>
-  void add_broadcast(operand<T, 6> a, operand<T, 6> b, block<T, 6> y) {
-    detail::eigen_kernels::broadcast<T>(a, b, y,
-                                        [](auto const& p, auto const& q) { return Eigen::internal::padd(p, q); });
-  }
-  /// y = a * b. In place only where the operand is not repeated.
-  template <class T>
-  void mul_broadcast(operand<T, 6> a, operand<T, 6> b, block<T, 6> y) {
-    detail::eigen_kernels::broadcast<T>(a, b, y,
-                                        [](auto const& p, auto const& q) { return Eigen::internal::pmul(p, q); });
-  }
-  /// y = sum of x over the dimensions in which y has the extent 1.
-  template <class T>
-  void sum_broadcast(operand<T, 6> x, block<T, 6> y) {
-    detail::eigen_kernels::sum_broadcast<T>(x, y, scratch_);
-  }
-
   // Softmax over `extent` of blocks [outer, extent, inner]; row numbers are [outer, inner]. Whole rows:
 
   template <class T>
   void softmax_forward(operand<T, 3> x, block<T, 3> y) {
-    detail::eigen_kernels::softmax_forward<T>(x, y, scratch_);
+    by_outer(x, 8, [&](auto part, auto& own) { detail::eigen_kernels::softmax_forward<T>(part(x), part(y), own); });
   }
   template <class T>
   void softmax_backward(operand<T, 3> y, operand<T, 3> dy, block<T, 3> dx) {
-    detail::eigen_kernels::softmax_backward<T>(y, dy, dx, scratch_);
+    by_outer(y, 2, [&](auto part, auto& own) {
+      detail::eigen_kernels::softmax_backward<T>(part(y), part(dy), part(dx), own);
+    });
   }
   template <class T>
   void log_softmax_forward(operand<T, 3> x, block<T, 3> y) {
-    detail::eigen_kernels::log_softmax_forward<T>(x, y, scratch_);
+    by_outer(x, 8, [&](auto part, auto& own) { detail::eigen_kernels::log_softmax_forward<T>(part(x), part(y), own); });
   }
   template <class T>
   void log_softmax_backward(operand<T, 3> y, operand<T, 3> dy, block<T, 3> dx) {
-    detail::eigen_kernels::log_softmax_backward<T>(y, dy, dx, scratch_);
+    by_outer(y, 8, [&](auto part, auto& own) {
+      detail::eigen_kernels::log_softmax_backward<T>(part(y), part(dy), part(dx), own);
+    });
   }
 
   // The pieces, for rows that are split over ranks: reduce the maximum, then the sum, then finish.
@@ -163,43 +124,51 @@ class eigen : public detail::elementwise_members,
   /// Largest of each row: NaN if one is NaN, minus infinity if the row is empty.
   template <class T>
   void row_max(operand<T, 3> x, block<T, 2> maximum) {
-    detail::eigen_kernels::row_max<T>(x, maximum);
+    by_outer(x, 1, [&](auto part, auto&) { detail::eigen_kernels::row_max<T>(part(x), part(maximum)); });
   }
   /// The same of a matrix [rows, extent].
   template <class T>
   void row_max(operand<T, 2> x, block<T, 1> maximum) {
-    detail::eigen_kernels::row_max<T>({x.data, {x.extents[0], x.extents[1], 1}}, {maximum.data, {x.extents[0], 1}});
+    row_max<T>({x.data, {x.extents[0], x.extents[1], 1}}, block<T, 2>{maximum.data, {x.extents[0], 1}});
   }
   /// Sum of exp(x - maximum).
   template <class T>
   void row_sum_exp(operand<T, 3> x, operand<T, 2> maximum, block<T, 2> sum) {
-    detail::eigen_kernels::row_sum_exp<T>(x, maximum, sum);
+    by_outer(x, 8, [&](auto part, auto&) { detail::eigen_kernels::row_sum_exp<T>(part(x), part(maximum), part(sum)); });
   }
   template <class T>
   void softmax_finish(operand<T, 3> x, operand<T, 2> maximum, operand<T, 2> sum, block<T, 3> y) {
-    detail::eigen_kernels::softmax_finish<T>(x, maximum, sum, y);
+    by_outer(x, 8, [&](auto part, auto&) {
+      detail::eigen_kernels::softmax_finish<T>(part(x), part(maximum), part(sum), part(y));
+    });
   }
   template <class T>
   void log_softmax_finish(operand<T, 3> x, operand<T, 2> maximum, operand<T, 2> sum, block<T, 3> y) {
-    detail::eigen_kernels::log_softmax_finish<T>(x, maximum, sum, y);
+    by_outer(x, 1, [&](auto part, auto&) {
+      detail::eigen_kernels::log_softmax_finish<T>(part(x), part(maximum), part(sum), part(y));
+    });
   }
   /// Sum of y * dy, to be reduced for `softmax_backward_finish`.
   template <class T>
   void row_dot(operand<T, 3> y, operand<T, 3> dy, block<T, 2> dot) {
-    detail::eigen_kernels::row_dot<T>(y, dy, dot);
+    by_outer(y, 1, [&](auto part, auto&) { detail::eigen_kernels::row_dot<T>(part(y), part(dy), part(dot)); });
   }
   /// Sum of x; of dy, to be reduced for `log_softmax_backward_finish`.
   template <class T>
   void row_sum(operand<T, 3> x, block<T, 2> sum) {
-    detail::eigen_kernels::row_sum<T>(x, sum);
+    by_outer(x, 1, [&](auto part, auto&) { detail::eigen_kernels::row_sum<T>(part(x), part(sum)); });
   }
   template <class T>
   void softmax_backward_finish(operand<T, 3> y, operand<T, 3> dy, operand<T, 2> dot, block<T, 3> dx) {
-    detail::eigen_kernels::softmax_backward_finish<T>(y, dy, dot, dx);
+    by_outer(y, 2, [&](auto part, auto&) {
+      detail::eigen_kernels::softmax_backward_finish<T>(part(y), part(dy), part(dot), part(dx));
+    });
   }
   template <class T>
   void log_softmax_backward_finish(operand<T, 3> y, operand<T, 3> dy, operand<T, 2> sum, block<T, 3> dx) {
-    detail::eigen_kernels::log_softmax_backward_finish<T>(y, dy, sum, dx);
+    by_outer(y, 8, [&](auto part, auto&) {
+      detail::eigen_kernels::log_softmax_backward_finish<T>(part(y), part(dy), part(sum), part(dx));
+    });
   }
 
   // Cross-entropy of logits [rows, local classes]: `row_max` reduced by maximum, the sums reduced by sum, then loss and
@@ -213,7 +182,7 @@ class eigen : public detail::elementwise_members,
   template <class T>
   void cross_entropy_sums(operand<T, 2> logits, block<std::int64_t const, 1> labels, operand<T, 1> maximum,
                           cross_entropy_part<std::type_identity_t<T>> const& part, block<T, 2> sums) {
-    detail::eigen_kernels::cross_entropy_sums<T>(logits, labels, maximum, part, sums);
+    detail::eigen_kernels::cross_entropy_sums<T>(logits, labels, maximum, part, sums, scratch_);
   }
   /// Loss and weight summed over rows; the loss of each row too where `row_loss` [rows] is not empty.
   template <class T>
@@ -227,7 +196,8 @@ class eigen : public detail::elementwise_members,
   void cross_entropy_gradient(operand<T, 2> logits, block<std::int64_t const, 1> labels, operand<T, 1> maximum,
                               operand<T, 2> sums, cross_entropy_part<std::type_identity_t<T>> const& part, double scale,
                               operand<T, 1> row_scale, block<T, 2> dlogits) {
-    detail::eigen_kernels::cross_entropy_gradient<T>(logits, labels, maximum, sums, part, scale, row_scale, dlogits);
+    detail::eigen_kernels::cross_entropy_gradient<T>(logits, labels, maximum, sums, part, scale, row_scale, dlogits,
+                                                     scratch_);
   }
   /// As above with targets [rows, local classes] that are probabilities; `sums` is [part.probability_sums(), rows].
   template <class T>
@@ -304,20 +274,28 @@ class eigen : public detail::elementwise_members,
   template <class T>
   void max_pool2d_forward(operand<T, 4> x, block<T, 4> y, block<std::int32_t, 4> argmax,
                           pool2d_geometry const& geometry) {
-    detail::eigen_kernels::max_pool2d_forward<T>(x, y, argmax, geometry);
+    by_outer(x, 4, [&](auto of_part, auto&) {
+      detail::eigen_kernels::max_pool2d_forward<T>(of_part(x), of_part(y), of_part(argmax), geometry);
+    });
   }
   template <class T>
   void max_pool2d_backward(operand<T, 4> dy, block<std::int32_t const, 4> argmax, block<T, 4> dx,
                            pool2d_geometry const& geometry) {
-    detail::eigen_kernels::max_pool2d_backward<T>(dy, argmax, dx, geometry);
+    by_outer(dx, 4, [&](auto of_part, auto&) {
+      detail::eigen_kernels::max_pool2d_backward<T>(of_part(dy), of_part(argmax), of_part(dx), geometry);
+    });
   }
   template <class T>
   void avg_pool2d_forward(operand<T, 4> x, block<T, 4> y, pool2d_geometry const& geometry) {
-    detail::eigen_kernels::avg_pool2d_forward<T>(x, y, geometry);
+    by_outer(x, 2, [&](auto of_part, auto&) {
+      detail::eigen_kernels::avg_pool2d_forward<T>(of_part(x), of_part(y), geometry);
+    });
   }
   template <class T>
   void avg_pool2d_backward(operand<T, 4> dy, block<T, 4> dx, pool2d_geometry const& geometry) {
-    detail::eigen_kernels::avg_pool2d_backward<T>(dy, dx, geometry);
+    by_outer(dx, 2, [&](auto of_part, auto&) {
+      detail::eigen_kernels::avg_pool2d_backward<T>(of_part(dy), of_part(dx), geometry);
+    });
   }
   /// y [N, C, 1, 1] = sum over height and width / `count`, the number of pixels of the whole image.
   template <class T>
@@ -326,16 +304,22 @@ class eigen : public detail::elementwise_members,
   }
   template <class T>
   void global_avg_pool_backward(operand<T, 4> dy, block<T, 4> dx, index_t count) {
-    detail::eigen_kernels::global_avg_pool_backward<T>(dy, dx, count);
+    by_outer(dx, 1, [&](auto of_part, auto&) {
+      detail::eigen_kernels::global_avg_pool_backward<T>(of_part(dy), of_part(dx), count);
+    });
   }
   /// y = what the block adds to the means of windows over whole images (`adaptive_window`).
   template <class T>
   void adaptive_avg_pool_forward(operand<T, 4> x, block<T, 4> y, image_part const& part) {
-    detail::eigen_kernels::adaptive_avg_pool_forward<T>(x, y, part);
+    by_outer(x, 1, [&](auto of_part, auto&) {
+      detail::eigen_kernels::adaptive_avg_pool_forward<T>(of_part(x), of_part(y), part);
+    });
   }
   template <class T>
   void adaptive_avg_pool_backward(operand<T, 4> dy, block<T, 4> dx, image_part const& part) {
-    detail::eigen_kernels::adaptive_avg_pool_backward<T>(dy, dx, part);
+    by_outer(dx, 1, [&](auto of_part, auto&) {
+      detail::eigen_kernels::adaptive_avg_pool_backward<T>(of_part(dy), of_part(dx), part);
+    });
   }
 
   // Layout.
@@ -343,14 +327,27 @@ class eigen : public detail::elementwise_members,
   /// [N, C, H, W] to [N, C * H * W], channel-major.
   template <class T>
   void flatten(operand<T, 4> x, block<T, 2> y) {
-    detail::eigen_kernels::flatten<T>(x, y);
+    by_outer(x, 2, [&](auto of_part, auto&) { detail::eigen_kernels::flatten<T>(of_part(x), of_part(y)); });
   }
   template <class T>
   void unflatten(operand<T, 2> y, block<T, 4> x) {
-    detail::eigen_kernels::unflatten<T>(y, x);
+    by_outer(x, 2, [&](auto of_part, auto&) { detail::eigen_kernels::unflatten<T>(of_part(y), of_part(x)); });
   }
 
  private:
+  /// Calls `with(part, workspace)` on each thread, where `part(block)` are the block's numbers of the outermost
+  /// dimension that belong to the thread; `whole` says how many there are, its elements cost `cost` each.
+  template <class T, int Rank, class With>
+  void by_outer(block<T, Rank> whole, index_t cost, With with) {
+    const index_t count = whole.extents[0];
+    const index_t each = count == 0 ? 0 : whole.size() / count;
+    scratch_.split(count, cost * each, [&](index_t begin, index_t end, auto& own) {
+      with([=](auto one) { return detail::eigen_kernels::outer_part(one, begin, end); }, own);
+    });
+  }
+
+  friend class detail::elementwise_members<eigen>;
+  friend class detail::optimizer_members<eigen>;
   friend class detail::array_members<eigen>;
   friend class detail::attention_members<eigen>;
   friend class detail::normalization_members<eigen>;

@@ -128,6 +128,40 @@ TEST_CASE("a mean a million deviations away is no harm in float") {
   CHECK(worst(y, wanted) < 1e-5);
 }
 
+TEST_CASE("values whose squares are outside the range of float are normalised, and so are their gradients") {
+  const index_t rows = 300;
+  const index_t channels = 5;
+  const auto x = random_values<float, 2>({rows, channels}, 1);
+  const auto dy = random_values<float, 2>({rows, channels}, 2);
+  eigen k;
+  // y, and dx times the factor: the same whatever the factor is.
+  const auto with = [&](float factor) {
+    tensor<float, 2> scaled(x.extents());
+    for (index_t i = 0; i < x.size(); ++i) scaled.data()[i] = factor * x.data()[i];
+    auto moments = unwritten<double>(shape<2>{channels, 3});
+    auto mean = unwritten<double>(shape<1>{channels});
+    auto inv_std = unwritten<double>(shape<1>{channels});
+    auto sums = unwritten<float>(shape<1>{2 * channels});
+    auto y = unwritten<float>(x.extents());
+    auto dx = unwritten<float>(x.extents());
+    k.batch_norm_moments(scaled.read(), moments.view());
+    k.batch_norm_finish(moments.read(), 0, mean.view(), inv_std.view());
+    k.batch_norm_normalize(scaled.read(), mean.read(), inv_std.read(), {}, {}, y.view());
+    k.batch_norm_backward_sums(scaled.read(), dy.read(), mean.read(), inv_std.read(), sums.view());
+    k.batch_norm_backward_input(scaled.read(), dy.read(), mean.read(), inv_std.read(), {}, sums.read(),
+                                static_cast<double>(rows), dx.view());
+    for (index_t i = 0; i < dx.size(); ++i) dx.data()[i] *= factor;
+    return std::pair{std::move(y), std::move(dx)};
+  };
+  const auto wanted = with(1);
+  for (const float factor : {0x1p-100f, 0x1p64f, 0x1p100f}) {
+    CAPTURE(factor);
+    const auto found = with(factor);
+    CHECK(worst(found.first, as_double(wanted.first)) < 1e-5);
+    CHECK(worst(found.second, as_double(wanted.second)) < 1e-5);
+  }
+}
+
 TEST_CASE_TEMPLATE("running statistics take the unbiased variance", T, float, double) {
   const auto x = random_values<T>(shape<2>{50, 3}, 1);
   const statistics s(x);

@@ -22,13 +22,13 @@ class array_members {
   /// y = x with dimension `from[p]` of x as its dimension p.
   template <class T>
   void permute(operand<T, 6> x, std::array<int, 6> const& from, block<T, 6> y) {
-    eigen_kernels::permute<T>(x, from, y);
+    eigen_kernels::permute<T>(x, from, y, static_cast<Self*>(this)->scratch_);
   }
   /// y = the largest of x over the dimensions in which y has the extent 1: NaN where one is, minus infinity where there
   /// is nothing.
   template <class T>
   void max_broadcast(operand<T, 6> x, block<T, 6> y) {
-    eigen_kernels::max_broadcast<T>(x, y);
+    eigen_kernels::max_broadcast<T>(x, y, static_cast<Self*>(this)->scratch_);
   }
   /// For each maximum in y, which may be over more blocks than x: `at`, the number of the first element of x that
   /// equals it (NaN equals NaN), -1 where there is none; `rank`, minus its place, which is `first` plus the sum of

@@ -36,34 +36,48 @@ void batch_matmul(operand<T, 4> a, bool transpose_a, operand<T, 4> b, bool trans
   if (inner == 1 && !transpose_a && right.outer() == 1 && result.outer() == outer) {
     // One matrix for all rows of all matrices.
     matmul<T>({a.data, {outer * a.extents[2], a.extents[3]}}, false, {b.data, right.matrix()}, transpose_b,
-              {out.data, {outer * out.extents[2], out.extents[3]}}, true);
+              {out.data, {outer * out.extents[2], out.extents[3]}}, true, scratch);
     return;
   }
   if (inner == 1 && transpose_a && !transpose_b && result.outer() == 1 && left.outer() == right.outer()) {
     // The sum of the products is a sum over the rows of all matrices.
     matmul<T>({a.data, {outer * a.extents[2], a.extents[3]}}, true, {b.data, {outer * b.extents[2], b.extents[3]}},
-              false, {out.data, result.matrix()}, true);
+              false, {out.data, result.matrix()}, true, scratch);
     return;
   }
 
-  // Matrices that lie side by side are put one behind the other first, for one outer number at a time.
-  const auto packed = [&](matrix_batch<T const> const& from, index_t o, int slot) -> T const* {
-    if (from.inner() == 1) return from.outer_part(o);
-    T* const to = scratch.get<T>(slot, from.inner() * from.matrix_size());
-    if (o == 0 || from.outer() > 1) transpose_each(from.outer_part(o), 1, from.matrix_size(), from.inner(), to);
-    return to;
-  };
+  const index_t products = out.extents[2] * out.extents[3] * ((a.extents[transpose_a ? 2 : 3] + 15) / 16);
   const bool side_by_side = result.inner() > 1;
-  for (index_t o = 0; o < outer; ++o) {
-    T const* const p = packed(left, o, 0);
-    T const* const q = packed(right, o, 1);
-    T* const y = side_by_side ? scratch.get<T>(2, inner * result.matrix_size()) : result.outer_part(o);
-    for (index_t i = 0; i < inner; ++i)
-      matmul<T>({p + (left.inner() == 1 ? 0 : i * left.matrix_size()), left.matrix()}, transpose_a,
-                {q + (right.inner() == 1 ? 0 : i * right.matrix_size()), right.matrix()}, transpose_b,
-                {y + (side_by_side ? i * result.matrix_size() : 0), result.matrix()}, !side_by_side);
-    if (side_by_side) transpose_each<T>(y, 1, inner, result.matrix_size(), result.outer_part(o));
-  }
+  const auto multiply = [&](index_t begin, index_t end, workspace& own) {
+    // Matrices that lie side by side are put one behind the other first, for one outer number at a time.
+    const auto packed = [&](matrix_batch<T const> const& from, index_t o, int slot) -> T const* {
+      if (from.inner() == 1) return from.outer_part(o);
+      T* const to = own.get<T>(slot, from.inner() * from.matrix_size());
+      if (o == begin || from.outer() > 1) transpose_each(from.outer_part(o), 1, from.matrix_size(), from.inner(), to);
+      return to;
+    };
+    for (index_t o = begin; o < end; ++o) {
+      T const* const p = packed(left, o, 0);
+      T const* const q = packed(right, o, 1);
+      T* const y = side_by_side ? own.get<T>(2, inner * result.matrix_size()) : result.outer_part(o);
+      const auto one = [&](index_t first, index_t last, workspace& of_part) {
+        for (index_t i = first; i < last; ++i)
+          matmul<T>({p + (left.inner() == 1 ? 0 : i * left.matrix_size()), left.matrix()}, transpose_a,
+                    {q + (right.inner() == 1 ? 0 : i * right.matrix_size()), right.matrix()}, transpose_b,
+                    {y + (side_by_side ? i * result.matrix_size() : 0), result.matrix()}, !side_by_side, of_part);
+      };
+      if (side_by_side)
+        own.split(inner, products, one);
+      else
+        one(0, inner, own);
+      if (side_by_side) transpose_each<T>(y, 1, inner, result.matrix_size(), result.outer_part(o));
+    }
+  };
+  // An output that is the sum over the outer numbers is made by one thread after the other.
+  if (result.outer() == outer)
+    scratch.split(outer, inner * products, multiply);
+  else
+    multiply(0, outer, scratch);
 }
 
 }  // namespace tessera::detail::eigen_kernels

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/eigen/columns.hpp>
+#include <tessera/backend/eigen/moments.hpp>
 
 #include <cmath>
 
@@ -8,6 +9,17 @@ namespace tessera::detail::eigen_kernels {
 
 // Statistics are kept in double, whatever the data are: in float a mean of 1e4 with a deviation of 1e-2 is lost. A
 // kernel that needs the mean in T takes it as two numbers, T(mean) and the rest.
+
+/// Makes the (count, mean, sum of squared deviations) of a set those of its union with another one, which is not empty
+/// (T. Chan, G. Golub and R. LeVeque, 1979).
+inline void merge_moments(double* set, double const* other) {
+  const double count = set[0] + other[0];
+  const double apart = other[1] - set[1];
+  const double share = other[0] / count;
+  set[2] += other[2] + apart * apart * set[0] * share;
+  set[1] += apart * share;
+  set[0] = count;
+}
 
 /// (count, mean, sum of squared deviations) per channel, in one pass.
 ///
@@ -19,6 +31,21 @@ void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace
   const index_t columns = x.extents[1];
   if (x.empty()) {
     std::fill(moments.begin(), moments.end(), 0.0);
+    return;
+  }
+  if (const int parts = scratch.parts(rows, 2 * columns); parts > 1) {
+    // Those of each thread's rows are merged in row order.
+    double* of_parts = scratch.get<double>(6, parts * moments.size());
+    const auto of_part = [&](int part) -> block<double, 2> {
+      return {of_parts + part * moments.size(), moments.extents};
+    };
+    scratch.run(parts, [&](int part, workspace& own) {
+      const interval some = cut({0, rows}, parts, part);
+      batch_norm_moments<T>(outer_part(x, some.begin, some.end()), of_part(part), own);
+    });
+    std::copy_n(of_parts, moments.size(), moments.data);
+    for (int part = 1; part < parts; ++part)
+      for (index_t c = 0; c < moments.size(); c += 3) merge_moments(moments.data + c, of_part(part).data + c);
     return;
   }
   const wide_rows wide(rows, columns);
@@ -50,9 +77,11 @@ void batch_norm_moments(block<T const, 2> x, block<double, 2> moments, workspace
   const auto n = static_cast<double>(rows);
   for (index_t c = 0; c < columns; ++c) {
     const double from_origin = sums[c] / n;
+    mean_and_squares column{origin[c] + from_origin, std::max(0.0, sums[columns + c] - from_origin * sums[c])};
+    if (!holds_squares<T>(sums[columns + c])) column = wide_moments(x.data + c, rows, columns);
     moments.data[3 * c] = n;
-    moments.data[3 * c + 1] = origin[c] + from_origin;
-    moments.data[3 * c + 2] = std::max(0.0, sums[columns + c] - from_origin * sums[c]);
+    moments.data[3 * c + 1] = column.mean;
+    moments.data[3 * c + 2] = column.m2;
   }
 }
 
@@ -114,7 +143,7 @@ void batch_norm_normalize(operand<T, 2> x, block<double const, 1> mean, block<do
     return static_cast<T>(start - static_cast<double>(remainder_of<T>(mean.data[c])) * slope(c));
   });
   const writer<T> write(y.size(), x.data == y.data);
-  for_wide_rows(x.extents[0], columns, wide, [&](index_t at, index_t n) {
+  for_wide_rows(x.extents[0], columns, wide, scratch, [&](index_t at, index_t n) {
     write(y.data + at, n, [from = x.data + at, tables, w]<class V>(index_t j) {
       using namespace Eigen::internal;
       return pmadd(psub(load<V>(from + j), load<V>(tables + j)), load<V>(tables + w + j), load<V>(tables + 2 * w + j));
@@ -155,25 +184,25 @@ void batch_norm_backward_input(operand<T, 2> x, operand<T, 2> dy, block<double c
   const index_t columns = x.extents[1];
   const wide_rows wide(x.extents[0], columns);
   const index_t w = wide.width;
-  T* tables = scratch.get<T>(0, 4 * w);
-  // dx = slope * dy + (x - T(mean)) * curve + rest, with everything that is the same for a channel in `rest`.
+  T* tables = scratch.get<T>(0, 5 * w);
+  // dx = slope * dy + ((x - T(mean)) * inv_std) * curve + rest, with everything that is the same for a channel in
+  // `rest`. T may hold inv_std where it does not hold its square.
   const auto slope = [&](index_t c) { return inv_std.data[c] * factor_at<T>(gamma, c); };
-  const auto curve = [&](index_t c) {
-    return -slope(c) * inv_std.data[c] * static_cast<double>(sums.data[columns + c]) / count;
-  };
+  const auto curve = [&](index_t c) { return -slope(c) * static_cast<double>(sums.data[columns + c]) / count; };
   repeat_columns(columns, wide, tables, [&](index_t c) { return static_cast<T>(mean.data[c]); });
   repeat_columns(columns, wide, tables + w, [&](index_t c) { return static_cast<T>(slope(c)); });
   repeat_columns(columns, wide, tables + 2 * w, [&](index_t c) { return static_cast<T>(curve(c)); });
   repeat_columns(columns, wide, tables + 3 * w, [&](index_t c) {
     return static_cast<T>(-slope(c) * static_cast<double>(sums.data[c]) / count -
-                          static_cast<double>(remainder_of<T>(mean.data[c])) * curve(c));
+                          static_cast<double>(remainder_of<T>(mean.data[c])) * inv_std.data[c] * curve(c));
   });
+  repeat_columns(columns, wide, tables + 4 * w, [&](index_t c) { return static_cast<T>(inv_std.data[c]); });
   const writer<T> write(dx.size(), dx.data == dy.data || dx.data == x.data);
-  for_wide_rows(x.extents[0], columns, wide, [&](index_t at, index_t n) {
+  for_wide_rows(x.extents[0], columns, wide, scratch, [&](index_t at, index_t n) {
     write(dx.data + at, n, [value = x.data + at, gradient = dy.data + at, tables, w]<class V>(index_t j) {
       using namespace Eigen::internal;
-      const V rest = pmadd(psub(load<V>(value + j), load<V>(tables + j)), load<V>(tables + 2 * w + j),
-                           load<V>(tables + 3 * w + j));
+      const V scaled = pmul(psub(load<V>(value + j), load<V>(tables + j)), load<V>(tables + 4 * w + j));
+      const V rest = pmadd(scaled, load<V>(tables + 2 * w + j), load<V>(tables + 3 * w + j));
       return pmadd(load<V>(gradient + j), load<V>(tables + w + j), rest);
     });
   });
@@ -189,7 +218,7 @@ void batch_norm_backward_input_evaluation(operand<T, 2> dy, block<double const, 
   repeat_columns(columns, wide, slope,
                  [&](index_t c) { return static_cast<T>(inv_std.data[c] * factor_at<T>(gamma, c)); });
   const writer<T> write(dx.size(), dx.data == dy.data);
-  for_wide_rows(dy.extents[0], columns, wide, [&](index_t at, index_t n) {
+  for_wide_rows(dy.extents[0], columns, wide, scratch, [&](index_t at, index_t n) {
     write(dx.data + at, n, [from = dy.data + at, slope]<class V>(index_t j) {
       return Eigen::internal::pmul(load<V>(from + j), load<V>(slope + j));
     });

@@ -55,42 +55,100 @@ void walk_broadcast(shape<6> const& a, shape<6> const& b, shape<6> const& whole,
   }
 }
 
-/// y = combine(a, b) where extents of 1 are repeated to those of y. `combine` takes packets or numbers.
-template <class T, class Combine>
-void broadcast(operand<T, 6> a, operand<T, 6> b, block<T, 6> y, Combine combine) {
-  const writer<T> write(y.size(), a.data == y.data || b.data == y.data);
-  walk_broadcast(a.extents, b.extents, y.extents,
-                 [&](index_t i, index_t from_a, index_t from_b, index_t run, bool moves_a, bool moves_b) {
-                   T const* one = a.data + from_a;
-                   T const* two = b.data + from_b;
-                   const auto repeat = [](auto kind, T const* value) {
-                     using V = decltype(kind);
-                     if constexpr (std::is_same_v<V, T>)
-                       return *value;
-                     else
-                       return Eigen::internal::pset1<V>(*value);
-                   };
-                   write(y.data + i, run, [=]<class V>(index_t j) {
-                     return combine(moves_a ? load<V>(one + j) : repeat(V{}, one),
-                                    moves_b ? load<V>(two + j) : repeat(V{}, two));
-                   });
-                 });
+/// The first dimension of more than one element.
+inline int outermost(shape<6> const& extents) {
+  int dim = 0;
+  while (dim < 5 && extents[dim] == 1) ++dim;
+  return dim;
 }
 
-/// y = sum of x over the dimensions in which y has the extent 1. Accumulated in double.
+/// `some` of dimension `dim`, before which there are only extents of 1.
+template <class T>
+block<T, 6> along_outermost(block<T, 6> whole, int dim, interval some) {
+  index_t each = 1;
+  for (int d = dim + 1; d < 6; ++d) each *= whole.extents[d];
+  whole.data += some.begin * each;
+  whole.extents[dim] = some.size;
+  return whole;
+}
+
+/// y = combine(a, b) where extents of 1 are repeated to those of y. `combine` takes packets or numbers.
+template <class T, class Combine>
+void broadcast(operand<T, 6> a, operand<T, 6> b, block<T, 6> y, workspace& scratch, Combine combine) {
+  if (y.empty()) return;
+  const writer<T> write(y.size(), a.data == y.data || b.data == y.data);
+  const int dim = outermost(y.extents);
+  scratch.split(y.extents[dim], y.size() / y.extents[dim], [&](index_t begin, index_t end, workspace&) {
+    const interval some{begin, end - begin};
+    // An operand of extent 1 is repeated, unless the result has that extent too.
+    const auto of = [&](operand<T, 6> whole) {
+      return whole.extents[dim] == y.extents[dim] ? along_outermost(whole, dim, some) : whole;
+    };
+    const auto first = of(a);
+    const auto second = of(b);
+    const auto result = along_outermost(y, dim, some);
+    walk_broadcast(first.extents, second.extents, result.extents,
+                   [&](index_t i, index_t from_a, index_t from_b, index_t run, bool moves_a, bool moves_b) {
+                     T const* one = first.data + from_a;
+                     T const* two = second.data + from_b;
+                     const auto repeat = [](auto kind, T const* value) {
+                       using V = decltype(kind);
+                       if constexpr (std::is_same_v<V, T>)
+                         return *value;
+                       else
+                         return Eigen::internal::pset1<V>(*value);
+                     };
+                     write(result.data + i, run, [=]<class V>(index_t j) {
+                       return combine(moves_a ? load<V>(one + j) : repeat(V{}, one),
+                                      moves_b ? load<V>(two + j) : repeat(V{}, two));
+                     });
+                   });
+  });
+}
+
+/// Calls `with(part of x, what it is reduced to)` on each thread for parts of the outermost dimension of x, `parts` in
+/// all. Results lie from `to` on: parts of y's extents, or where y has the extent 1 there, all of y's for each part.
+template <class T, class To, class With>
+void for_reduced_parts(operand<T, 6> x, shape<6> const& y, To* to, int parts, workspace& scratch, With with) {
+  const int dim = outermost(x.extents);
+  const bool kept = y[dim] == x.extents[dim];
+  scratch.run(parts, [&](int part, workspace&) {
+    const interval some = cut({0, x.extents[dim]}, parts, part);
+    block<To, 6> result{to, y};
+    result = kept ? along_outermost(result, dim, some) : block<To, 6>{to + part * y.size(), y};
+    with(along_outermost(x, dim, some), result);
+  });
+}
+
+/// How many parts of its own size a reduction to `y` writes: one for each thread where the outermost dimension is
+/// reduced.
+inline index_t results_of_parts(shape<6> const& x, shape<6> const& y, int parts) {
+  const int dim = outermost(x);
+  return y[dim] == x[dim] ? 1 : parts;
+}
+
+/// y = sum of x over the dimensions in which y has the extent 1. Accumulated in double; where the threads have sums of
+/// the same element, these are added in order.
 template <class T>
 void sum_broadcast(operand<T, 6> x, block<T, 6> y, workspace& scratch) {
-  double* sums = scratch.get<double>(2, y.size());
-  std::fill_n(sums, y.size(), 0.0);
-  walk_broadcast(y.extents, y.extents, x.extents, [&](index_t i, index_t to, index_t, index_t run, bool moves, bool) {
-    T const* from = x.data + i;
-    if (moves) {
-      for (index_t j = 0; j < run; ++j) sums[to + j] += static_cast<double>(from[j]);
-    } else {
-      sums[to] += array(from, run).template cast<double>().sum();
-    }
+  const int parts = scratch.parts(x.size(), 1);
+  const index_t results = results_of_parts(x.extents, y.extents, parts);
+  const index_t size = y.size();
+  double* sums = scratch.get<double>(2, results * size);
+  std::fill_n(sums, results * size, 0.0);
+  for_reduced_parts<T>(x, y.extents, sums, parts, scratch, [](block<T const, 6> from, block<double, 6> total) {
+    walk_broadcast(total.extents, total.extents, from.extents,
+                   [&](index_t i, index_t to, index_t, index_t run, bool moves, bool) {
+                     T const* values = from.data + i;
+                     if (moves) {
+                       for (index_t j = 0; j < run; ++j) total.data[to + j] += static_cast<double>(values[j]);
+                     } else {
+                       total.data[to] += array(values, run).template cast<double>().sum();
+                     }
+                   });
   });
-  for (index_t i = 0; i < y.size(); ++i) y.data[i] = static_cast<T>(sums[i]);
+  for (index_t k = 1; k < results; ++k) array(sums, size) += array(sums + k * size, size);
+  for (index_t i = 0; i < size; ++i) y.data[i] = static_cast<T>(sums[i]);
 }
 
 }  // namespace tessera::detail::eigen_kernels

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/eigen/writer.hpp>
+#include <tessera/backend/progress.hpp>
 #include <tessera/backend/settings.hpp>
 
 #include <algorithm>
@@ -23,10 +24,16 @@ struct wide_rows {
   }
 };
 
-/// Calls `with(row pointer offset, elements)` for every wide row, then once for the rows that are left.
+/// Calls `with(row pointer offset, elements)` for every wide row, then once for the rows that are left; on the threads
+/// of the workspace.
 template <class Call>
-void for_wide_rows(index_t rows, index_t columns, wide_rows wide, Call with) {
-  for (index_t r = 0; r < wide.count; ++r) with(r * wide.width, wide.width);
+void for_wide_rows(index_t rows, index_t columns, wide_rows wide, workspace& scratch, Call with) {
+  scratch.split(wide.count, wide.width, [&](index_t begin, index_t end, workspace&) {
+    for (index_t r = begin; r < end; ++r) {
+      with(r * wide.width, wide.width);
+      make_progress();
+    }
+  });
   const index_t rest = rows * columns - wide.count * wide.width;
   if (rest > 0) with(wide.count * wide.width, rest);
 }
@@ -40,6 +47,7 @@ inline constexpr index_t rows_summed_together = 64;
 /// `Terms` partial sums; these are packets, or numbers where fewer elements than a packet are left (see `load`).
 /// `fold(j, rows, partial, total)` adds the sums of some rows to the totals. `data` is what is walked. Rows are walked
 /// one after the other, each once: several at once, or a look at the rows ahead, are up to twice as slow from memory.
+/// On the calling thread.
 template <class T, index_t Terms, class Add, class Fold>
 void sum_columns(T const* data, index_t rows, index_t columns, workspace& scratch, Add add, Fold fold, double* sums) {
   using packet = typename Eigen::internal::packet_traits<T>::type;
@@ -76,6 +84,7 @@ void sum_columns(T const* data, index_t rows, index_t columns, workspace& scratc
       fold(j, static_cast<double>(count), element, of_column);
       for (index_t t = 0; t < Terms; ++t) total[t * w + j] = of_column[t];
     }
+    make_progress();
   };
   for (index_t r = 0; r < wide.count; r += rows_summed_together)
     add_rows(r * w, std::min(rows_summed_together, wide.count - r), w);
@@ -90,15 +99,27 @@ void sum_columns(T const* data, index_t rows, index_t columns, workspace& scratc
   }
 }
 
-/// The same for plain sums.
+/// The same for plain sums, on the threads of the workspace: the sums of their rows are added in row order, so the last
+/// bits depend on the number of threads and on nothing else.
 template <class T, index_t Terms, class Add>
 void sum_columns(T const* data, index_t rows, index_t columns, workspace& scratch, Add add, double* sums) {
-  sum_columns<T, Terms>(
-      data, rows, columns, scratch, add,
-      [](index_t, double, double const* partial, double* total) {
-        for (index_t t = 0; t < Terms; ++t) total[t] += partial[t];
-      },
-      sums);
+  const index_t size = Terms * columns;
+  const int parts = scratch.parts(rows, Terms * columns);
+  double* of_parts = parts == 1 ? sums : scratch.get<double>(6, parts * size);
+  scratch.run(parts, [&](int part, workspace& own) {
+    const interval some = cut({0, rows}, parts, part);
+    const index_t first = some.begin * columns;
+    sum_columns<T, Terms>(
+        data + first, some.size, columns, own,
+        [first, add]<class V>(index_t at, index_t j, V* sum) { add(first + at, j, sum); },
+        [](index_t, double, double const* partial, double* total) {
+          for (index_t t = 0; t < Terms; ++t) total[t] += partial[t];
+        },
+        of_parts + part * size);
+  });
+  if (parts == 1) return;
+  std::copy_n(of_parts, size, sums);
+  for (int part = 1; part < parts; ++part) array(sums, size) += array(of_parts + part * size, size);
 }
 
 /// Fills `table` with `wide.repeat` copies of `of(column)`.
@@ -114,7 +135,7 @@ void add_bias(block<T, 2> y, operand<T, 1> bias, workspace& scratch) {
   const wide_rows wide(y.extents[0], columns);
   T* table = scratch.get<T>(0, wide.width);
   repeat_columns(columns, wide, table, [&](index_t c) { return bias.data[c]; });
-  for_wide_rows(y.extents[0], columns, wide,
+  for_wide_rows(y.extents[0], columns, wide, scratch,
                 [&](index_t at, index_t size) { array(y.data + at, size) += array(table, size); });
 }
 

@@ -159,14 +159,14 @@ walk backward_walk(shape<4> const& dx, shape<4> const& dy, conv2d_geometry const
   return plan;
 }
 
-/// Calls `with(frame data, first image, images)` for each group of images, bordered where the walk needs it.
+/// Calls `with(frame data, first image, images)` for each group of the images `some`, bordered where the walk needs it.
 template <class T, class Call>
-void for_groups(walk const& plan, T const* images, index_t count, pair2d extents, workspace& scratch, Call with) {
+void for_groups(walk const& plan, T const* images, interval some, pair2d extents, workspace& scratch, Call with) {
   const bool in_place = plan.source.same_as(extents);
   const index_t image = extents[0] * extents[1] * plan.source.channels;
   T* buffer = in_place ? nullptr : scratch.get<T>(0, plan.group * plan.source.size());
-  for (index_t n = 0; n < count; n += plan.group) {
-    const index_t size = std::min(plan.group, count - n);
+  for (index_t n = some.begin; n < some.end(); n += plan.group) {
+    const index_t size = std::min(plan.group, some.end() - n);
     if (in_place) {
       with(images + n * image, n, size);
       continue;
@@ -177,41 +177,81 @@ void for_groups(walk const& plan, T const* images, index_t count, pair2d extents
   }
 }
 
+/// How the threads share a convolution: by images where that is even, otherwise by the pixels of one group after the
+/// other. `cost`: of an image.
+struct conv2d_parts {
+  int parts;
+  bool by_images;
+
+  conv2d_parts(workspace const& scratch, index_t images, index_t cost) : parts(scratch.parts(images * 64, cost / 64)) {
+    by_images = parts == 1 || images % parts == 0 || images >= 4 * parts;
+  }
+};
+
 inline bool depthwise(shape<4> const& w, conv2d_geometry const& g) { return w[1] == 1 && w[0] == g.groups; }
+
+/// What an image costs in elements of plain arithmetic: 16 products are one.
+inline index_t image_cost(shape<4> const& made, shape<4> const& w) {
+  return made[1] * made[2] * made[3] * std::max<index_t>(1, w[1] * w[2] * w[3] / 16);
+}
 
 /// Applies a walk with weights [group][output channel][slot][input channel] of the convolution, `channels` * `slots` *
 /// `depth` a group, that `strides` reads in the direction of the walk.
 template <class T>
 void apply_walk(walk const& plan, operand<T, 4> source, operand<T, 4> w, weight_strides strides, block<T, 4> target,
                 conv2d_geometry const& g, workspace& scratch) {
+  constexpr index_t width = lanes<T>::width;
   const index_t slots = g.kernel[0] * g.kernel[1];
   const index_t depth = source.extents[1] / g.groups;
   const index_t channels = target.extents[1] / g.groups;
   const bool each_channel = depthwise(w.extents, g);
-  const index_t packed = each_channel ? slots : lanes<T>::panels(channels) * slots * depth * lanes<T>::width;
+  const index_t panels = lanes<T>::panels(channels);
+  const index_t panel = slots * depth * width;
+  const index_t packed = each_channel ? slots : panels * panel;
   T* weights = scratch.get<T>(1, g.groups * packed);
   if (each_channel)
     transpose_each(w.data, 1, g.groups, slots, weights);
   else
-    for (index_t group = 0; group < g.groups; ++group)
-      pack_weights(w.data + group * channels * slots * depth, strides, slots, depth, channels,
-                   weights + group * packed);
+    scratch.split(g.groups * panels, panel, [&](index_t begin, index_t end, workspace&) {
+      for (index_t p = begin; p < end; ++p) {
+        const index_t first = p % panels * width;
+        pack_weights(w.data + p / panels * channels * slots * depth + first * strides.out, strides, slots, depth,
+                     std::min(width, channels - first), weights + p * panel);
+      }
+    });
   const index_t image = target.extents[1] * target.extents[2] * target.extents[3];
-  for_groups(plan, source.data, source.extents[0], {source.extents[2], source.extents[3]}, scratch,
-             [&](T const* data, index_t first, index_t size) {
-               for (pixel_set const& set : plan.sets) {
-                 const index_t count = size * set.per_image;
+  const auto walk_images = [&](interval some, workspace& own, auto for_spots) {
+    for_groups(plan, source.data, some, {source.extents[2], source.extents[3]}, own,
+               [&](T const* data, index_t first, index_t size) {
                  T* to = target.data + first * image;
-                 if (each_channel) {
-                   gather_depthwise<T>({data, to, weights, slots, 1, g.groups}, set.taps, set.spots.data(), count);
-                   continue;
-                 }
-                 for (index_t group = 0; group < g.groups; ++group)
-                   gather<T>(
-                       {data + group * depth, to + group * channels, weights + group * packed, slots, depth, channels},
-                       set.taps, set.spots.data(), count);
-               }
-             });
+                 for (pixel_set const& set : plan.sets)
+                   for_spots(size * set.per_image, [&](index_t from, index_t count) {
+                     spot const* spots = set.spots.data() + from;
+                     if (each_channel) {
+                       gather_depthwise<T>({data, to, weights, slots, 1, g.groups}, set.taps, spots, count);
+                       return;
+                     }
+                     for (index_t group = 0; group < g.groups; ++group)
+                       gather<T>({data + group * depth, to + group * channels, weights + group * packed, slots, depth,
+                                  channels},
+                                 set.taps, spots, count);
+                   });
+               });
+  };
+  const conv2d_parts shared(scratch, target.extents[0], image_cost(target.extents, w.extents));
+  if (shared.by_images) {
+    scratch.run(shared.parts, [&](int part, workspace& own) {
+      walk_images(cut({0, target.extents[0]}, shared.parts, part), own,
+                  [](index_t count, auto with) { with(index_t{0}, count); });
+    });
+  } else {
+    walk_images({0, target.extents[0]}, scratch, [&](index_t count, auto with) {
+      run_parts(shared.parts, [&](int part) {
+        const interval some = cut({0, count}, shared.parts, part);
+        with(some.begin, some.size);
+      });
+    });
+  }
 }
 
 template <class T>
@@ -230,6 +270,8 @@ void conv2d_backward_input(operand<T, 4> w, operand<T, 4> dy, block<T, 4> dx, co
                 scratch);
 }
 
+/// Each thread sums over its images or pixels; the threads' sums are added in the order of these, so the last bits
+/// depend on the number of threads and on nothing else.
 template <class T>
 void conv2d_backward_weight(operand<T, 4> x, operand<T, 4> dy, block<T, 4> dw, conv2d_geometry const& g,
                             workspace& scratch) {
@@ -245,21 +287,40 @@ void conv2d_backward_weight(operand<T, 4> x, operand<T, 4> dy, block<T, 4> dw, c
   pixel_set const& set = plan.sets.front();
   const reduce_job<T> job(set.taps, depth, channels);
   const index_t size = each_channel ? slots * g.groups : g.groups * job.size();
-  T* packed = scratch.get<T>(1, job.scratch_size());
-  T* sums = scratch.get<T>(2, size);
-  std::fill_n(sums, size, T{0});
+  const conv2d_parts shared(scratch, dy.extents[0], image_cost(dy.extents, dw.extents));
+  T* sums = scratch.get<T>(2, shared.parts * size);
+  T* packed = scratch.get<T>(1, shared.parts * job.scratch_size());
   const index_t image = dy.extents[1] * dy.extents[2] * dy.extents[3];
-  for_groups(plan, x.data, x.extents[0], {x.extents[2], x.extents[3]}, scratch,
-             [&](T const* data, index_t first, index_t images) {
-               const index_t count = images * set.per_image;
-               T const* gradient = dy.data + first * image;
-               if (each_channel)
-                 reduce_depthwise(data, set.taps, set.spots.data(), count, gradient, g.groups, sums);
-               else
-                 for (index_t group = 0; group < g.groups; ++group)
-                   job.run(data + group * depth, gradient + group * channels, set.spots.data(), count, packed,
-                           sums + group * job.size());
-             });
+  const auto add = [&](int part, T const* data, T const* gradient, spot const* spots, index_t count) {
+    T* to = sums + part * size;
+    if (each_channel)
+      reduce_depthwise(data, set.taps, spots, count, gradient, g.groups, to);
+    else
+      for (index_t group = 0; group < g.groups; ++group)
+        job.run(data + group * depth, gradient + group * channels, spots, count, packed + part * job.scratch_size(),
+                to + group * job.size());
+  };
+  const pair2d extents{x.extents[2], x.extents[3]};
+  std::fill_n(sums, shared.parts * size, T{0});
+  if (shared.by_images) {
+    scratch.run(shared.parts, [&](int part, workspace& own) {
+      for_groups(plan, x.data, cut({0, x.extents[0]}, shared.parts, part), extents, own,
+                 [&](T const* data, index_t first, index_t images) {
+                   add(part, data, dy.data + first * image, set.spots.data(), images * set.per_image);
+                 });
+    });
+  } else {
+    for_groups(plan, x.data, {0, x.extents[0]}, extents, scratch, [&](T const* data, index_t first, index_t images) {
+      run_parts(shared.parts, [&](int part) {
+        const interval some = cut({0, images * set.per_image}, shared.parts, part);
+        add(part, data, dy.data + first * image, set.spots.data() + some.begin, some.size);
+      });
+    });
+  }
+  scratch.split(shared.parts == 1 ? 0 : size, shared.parts, [&](index_t begin, index_t end, workspace&) {
+    for (int part = 1; part < shared.parts; ++part)
+      array(sums + begin, end - begin) += array(sums + part * size + begin, end - begin);
+  });
   if (each_channel)
     transpose_each(sums, 1, slots, g.groups, dw.data);
   else

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/eigen/map.hpp>
+#include <tessera/backend/progress.hpp>
 
 #include <algorithm>
 #include <array>
@@ -130,10 +131,12 @@ void gather(gather_job<T> const& job, std::vector<tap> const& taps, spot const* 
   const index_t chunk = std::max<index_t>(4, fitting / tile) * tile;
   for (index_t begin = 0; begin < count; begin += chunk) {
     const index_t end = std::min(count, begin + chunk);
-    for (index_t panel = 0; panel < lanes<T>::panels(job.channels); ++panel)
+    for (index_t panel = 0; panel < lanes<T>::panels(job.channels); ++panel) {
       for (index_t s = begin; s < end; s += tile)
         gather_tile(job, taps, panel, spots + s, static_cast<std::size_t>(std::min(tile, end - s)),
                     std::make_index_sequence<lanes<T>::pixels>{});
+      make_progress();
+    }
   }
 }
 
@@ -199,6 +202,7 @@ struct reduce_job {
           else
             reduce_tile<T>(inputs, packed + p * chunk * width, in_packed.data(), pixels, to, all);
         }
+        make_progress();
       }
     }
   }
@@ -250,17 +254,20 @@ void gather_depthwise(gather_job<T> const& job, std::vector<tap> const& taps, sp
     for (tap const& t : taps)
       for (index_t k = 0; k < t.count * job.channels; k += job.channels)
         sum += array(from + t.offset + k, job.channels) * array(job.weights + t.slot * job.channels + k, job.channels);
+    make_progress();
   }
 }
 
 template <class T>
 void reduce_depthwise(T const* source, std::vector<tap> const& taps, spot const* spots, index_t count,
                       T const* gradient, index_t channels, T* sums) {
-  for (index_t s = 0; s < count; ++s)
+  for (index_t s = 0; s < count; ++s) {
     for (tap const& t : taps)
       for (index_t k = 0; k < t.count * channels; k += channels)
         array(sums + t.slot * channels + k, channels) +=
             array(source + spots[s].from + t.offset + k, channels) * array(gradient + spots[s].to, channels);
+    make_progress();
+  }
 }
 
 }  // namespace tessera::detail::eigen_kernels

@@ -24,7 +24,7 @@ inline index_t first_bad_label(label_block labels, index_t classes, std::int64_t
 /// What this rank's classes add to the sums of each row; one buffer [part.sums(), rows], to be summed over ranks.
 template <class T>
 void cross_entropy_sums(operand<T, 2> logits, label_block labels, operand<T, 1> maximum,
-                        cross_entropy_part<std::type_identity_t<T>> part, block<T, 2> sums) {
+                        cross_entropy_part<std::type_identity_t<T>> part, block<T, 2> sums, workspace& scratch) {
   const index_t rows = logits.extents[0];
   const index_t local = logits.extents[1];
   const index_t fields = part.sums();
@@ -32,24 +32,26 @@ void cross_entropy_sums(operand<T, 2> logits, label_block labels, operand<T, 1> 
   if (local == 0) return;
   T all_weights = static_cast<T>(local);
   if (part.class_weights != nullptr) all_weights = array(part.class_weights, local).sum();
-  for (index_t r = 0; r < rows; ++r) {
-    T const* row = logits.data + r * local;
-    const T most = maximum.data[r];
-    T* out = sums.data + r;
-    out[0] = (array(row, local) - most).exp().sum();
-    if (labels.data[r] == part.ignore_index) continue;
-    const index_t label = labels.data[r] - part.class_offset;
-    if (label >= 0 && label < local) {
-      out[rows] = row[label] - most;
-      if (fields > 2) out[2 * rows] = part.class_weights == nullptr ? T{1} : part.class_weights[label];
+  scratch.split(rows, 8 * local, [&](index_t begin, index_t end, workspace&) {
+    for (index_t r = begin; r < end; ++r) {
+      T const* row = logits.data + r * local;
+      const T most = maximum.data[r];
+      T* out = sums.data + r;
+      out[0] = (array(row, local) - most).exp().sum();
+      if (labels.data[r] == part.ignore_index) continue;
+      const index_t label = labels.data[r] - part.class_offset;
+      if (label >= 0 && label < local) {
+        out[rows] = row[label] - most;
+        if (fields > 2) out[2 * rows] = part.class_weights == nullptr ? T{1} : part.class_weights[label];
+      }
+      if (fields > 3) {
+        out[3 * rows] = part.class_weights == nullptr
+                            ? (array(row, local) - most).sum()
+                            : ((array(row, local) - most) * array(part.class_weights, local)).sum();
+        out[4 * rows] = all_weights;
+      }
     }
-    if (fields > 3) {
-      out[3 * rows] = part.class_weights == nullptr
-                          ? (array(row, local) - most).sum()
-                          : ((array(row, local) - most) * array(part.class_weights, local)).sum();
-      out[4 * rows] = all_weights;
-    }
-  }
+  });
 }
 
 /// The factors of one row, from sums over all ranks: loss = target * (log sum - logit) + each * (...).
@@ -93,32 +95,34 @@ cross_entropy_totals cross_entropy_loss(operand<T, 2> sums, label_block labels,
 template <class T>
 void cross_entropy_gradient(operand<T, 2> logits, label_block labels, operand<T, 1> maximum, operand<T, 2> sums,
                             cross_entropy_part<std::type_identity_t<T>> part, double scale, operand<T, 1> row_scale,
-                            block<T, 2> dlogits) {
+                            block<T, 2> dlogits, workspace& scratch) {
   const index_t rows = logits.extents[0];
   const index_t local = logits.extents[1];
-  for (index_t r = 0; r < rows; ++r) {
-    auto out = array(dlogits.data + r * local, local);
-    if (labels.data[r] == part.ignore_index) {
-      out.setZero();
-      continue;
+  scratch.split(rows, 8 * local, [&](index_t begin, index_t end, workspace&) {
+    for (index_t r = begin; r < end; ++r) {
+      auto out = array(dlogits.data + r * local, local);
+      if (labels.data[r] == part.ignore_index) {
+        out.setZero();
+        continue;
+      }
+      T const* at = sums.data + r;
+      const row_weights<T> w(at, rows, part);
+      const double factor = row_scale.size() == 0 ? scale : scale * static_cast<double>(row_scale.data[r]);
+      double whole = w.target;
+      if (part.label_smoothing > 0) whole += w.each * static_cast<double>(at[4 * rows]);
+      out = (array(logits.data + r * local, local) - maximum.data[r]).exp() *
+            static_cast<T>(factor * whole / static_cast<double>(at[0]));
+      if (part.label_smoothing > 0) {
+        const T each = static_cast<T>(factor * w.each);
+        if (part.class_weights == nullptr)
+          out -= each;
+        else
+          out -= array(part.class_weights, local) * each;
+      }
+      const index_t label = labels.data[r] - part.class_offset;
+      if (label >= 0 && label < local) out[label] -= static_cast<T>(factor * w.target);
     }
-    T const* at = sums.data + r;
-    const row_weights<T> w(at, rows, part);
-    const double factor = row_scale.size() == 0 ? scale : scale * static_cast<double>(row_scale.data[r]);
-    double whole = w.target;
-    if (part.label_smoothing > 0) whole += w.each * static_cast<double>(at[4 * rows]);
-    out = (array(logits.data + r * local, local) - maximum.data[r]).exp() *
-          static_cast<T>(factor * whole / static_cast<double>(at[0]));
-    if (part.label_smoothing > 0) {
-      const T each = static_cast<T>(factor * w.each);
-      if (part.class_weights == nullptr)
-        out -= each;
-      else
-        out -= array(part.class_weights, local) * each;
-    }
-    const index_t label = labels.data[r] - part.class_offset;
-    if (label >= 0 && label < local) out[label] -= static_cast<T>(factor * w.target);
-  }
+  });
 }
 
 // Probability targets: t' = (1 - smoothing) t + smoothing / classes; the loss is -sum_c w_c t'_c log p_c.
@@ -139,14 +143,16 @@ void cross_entropy_probability_sums(operand<T, 2> logits, operand<T, 2> targets,
                                     workspace& scratch) {
   const index_t rows = logits.extents[0];
   const index_t local = logits.extents[1];
-  T* weighted = scratch.get<T>(0, local);
-  for (index_t r = 0; r < rows; ++r) {
-    const auto row = array(logits.data + r * local, local) - maximum.data[r];
-    weighted_targets<T>(targets.data + r * local, local, part, weighted);
-    sums.data[r] = row.exp().sum();
-    sums.data[rows + r] = (row * array(weighted, local)).sum();
-    sums.data[2 * rows + r] = array(weighted, local).sum();
-  }
+  scratch.split(rows, 8 * local, [&](index_t begin, index_t end, workspace& own) {
+    T* weighted = own.get<T>(0, local);
+    for (index_t r = begin; r < end; ++r) {
+      const auto row = array(logits.data + r * local, local) - maximum.data[r];
+      weighted_targets<T>(targets.data + r * local, local, part, weighted);
+      sums.data[r] = row.exp().sum();
+      sums.data[rows + r] = (row * array(weighted, local)).sum();
+      sums.data[2 * rows + r] = array(weighted, local).sum();
+    }
+  });
 }
 
 /// Loss of each row (if `row_loss` is not empty) and its sum over rows; the weight is the number of rows.
@@ -170,15 +176,17 @@ void cross_entropy_probability_gradient(operand<T, 2> logits, operand<T, 2> targ
                                         workspace& scratch) {
   const index_t rows = logits.extents[0];
   const index_t local = logits.extents[1];
-  T* weighted = scratch.get<T>(0, local);
-  for (index_t r = 0; r < rows; ++r) {
-    weighted_targets<T>(targets.data + r * local, local, part, weighted);
-    const double factor = row_scale.size() == 0 ? scale : scale * static_cast<double>(row_scale.data[r]);
-    const double whole = static_cast<double>(sums.data[2 * rows + r]) / static_cast<double>(sums.data[r]);
-    array(dlogits.data + r * local, local) =
-        (array(logits.data + r * local, local) - maximum.data[r]).exp() * static_cast<T>(factor * whole) -
-        array(weighted, local) * static_cast<T>(factor);
-  }
+  scratch.split(rows, 8 * local, [&](index_t begin, index_t end, workspace& own) {
+    T* weighted = own.get<T>(0, local);
+    for (index_t r = begin; r < end; ++r) {
+      weighted_targets<T>(targets.data + r * local, local, part, weighted);
+      const double factor = row_scale.size() == 0 ? scale : scale * static_cast<double>(row_scale.data[r]);
+      const double whole = static_cast<double>(sums.data[2 * rows + r]) / static_cast<double>(sums.data[r]);
+      array(dlogits.data + r * local, local) =
+          (array(logits.data + r * local, local) - maximum.data[r]).exp() * static_cast<T>(factor * whole) -
+          array(weighted, local) * static_cast<T>(factor);
+    }
+  });
 }
 
 }  // namespace tessera::detail::eigen_kernels

@@ -54,26 +54,33 @@ void embedding_backward(block<std::int64_t const, 1> indices, operand<T, 2> dy, 
   for (index_t r = 0; r < rows; ++r) begin[r + 2] += begin[r + 1];
   for_each_place([&](index_t i, index_t row) { place[begin[row + 1]++] = i; });
 
-  double* total = scratch.get<double>(2, features);
-  for (index_t r = 0; r < rows; ++r) {
-    auto sum = array(dweight.data + r * features, features);
-    const index_t end = begin[r + 1];
-    const auto add = [&](index_t from, index_t to) {
-      sum.setZero();
-      for (index_t p = from; p < to; ++p) sum += array(dy.data + place[p] * features, features);
-    };
-    if (end - begin[r] <= together) {
-      add(begin[r], end);
-    } else {
-      auto all = array(total, features);
-      all.setZero();
-      for (index_t p = begin[r]; p < end; p += together) {
-        add(p, std::min(end, p + together));
-        all += sum.template cast<double>();
+  // Each thread has some of the features: it adds the same numbers in the same order as one thread does.
+  constexpr index_t line = static_cast<index_t>(64 / sizeof(T));
+  const index_t lines = (features + line - 1) / line;
+  scratch.split(lines, line * (indices.size() + rows), [&](index_t first_line, index_t end_line, workspace& own) {
+    const index_t column = first_line * line;
+    const index_t width = std::min(features, end_line * line) - column;
+    double* total = own.get<double>(2, width);
+    for (index_t r = 0; r < rows; ++r) {
+      auto sum = array(dweight.data + r * features + column, width);
+      const index_t end = begin[r + 1];
+      const auto add = [&](index_t from, index_t to) {
+        sum.setZero();
+        for (index_t p = from; p < to; ++p) sum += array(dy.data + place[p] * features + column, width);
+      };
+      if (end - begin[r] <= together) {
+        add(begin[r], end);
+      } else {
+        auto all = array(total, width);
+        all.setZero();
+        for (index_t p = begin[r]; p < end; p += together) {
+          add(p, std::min(end, p + together));
+          all += sum.template cast<double>();
+        }
+        sum = all.template cast<T>();
       }
-      sum = all.template cast<T>();
     }
-  }
+  });
 }
 
 }  // namespace tessera::detail::eigen_kernels

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <tessera/core/block.hpp>
-#include <tessera/core/memory.hpp>
+#include <tessera/backend/eigen/workspace.hpp>
 
 #include <Eigen/Core>
 
-#include <array>
-#include <memory>
+#include <type_traits>
 
 namespace tessera::detail::eigen_kernels {
 
@@ -36,34 +34,24 @@ auto transposed(T* data, index_t rows, index_t columns) {
       data, rows, columns);
 }
 
+/// A row-major matrix whose rows are `row` elements apart.
+template <class T>
+auto spaced(T* data, index_t rows, index_t columns, index_t row) {
+  using matrix_type = Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  return Eigen::Map<like<T, matrix_type>, 0, Eigen::OuterStride<>>(data, rows, columns, Eigen::OuterStride<>(row));
+}
+/// The transpose of such a matrix, which has the extents `columns` x `rows`.
+template <class T>
+auto spaced_transposed(T* data, index_t rows, index_t columns, index_t row) {
+  using matrix_type = Eigen::Matrix<std::remove_const_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>;
+  return Eigen::Map<like<T, matrix_type>, 0, Eigen::OuterStride<>>(data, rows, columns, Eigen::OuterStride<>(row));
+}
+
 /// The larger of two arrays, element by element; NaN where either is NaN.
 template <class A, class B>
 auto larger(Eigen::ArrayBase<A> const& a, Eigen::ArrayBase<B> const& b) {
   using scalar = typename A::Scalar;
   return a.binaryExpr(b.derived(), Eigen::internal::scalar_max_op<scalar, scalar, Eigen::PropagateNaN>());
 }
-
-/// Scratch memory that grows to the largest request and is kept: one buffer a slot.
-class workspace {
- public:
-  template <class T>
-  T* get(int slot, index_t count) {
-    buffer& b = slots_[static_cast<std::size_t>(slot)];
-    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
-    if (b.bytes < bytes) {
-      b.owner = {};
-      b.owner = host_memory::allocate(bytes);
-      b.bytes = bytes;
-    }
-    return static_cast<T*>(b.owner.get());
-  }
-
- private:
-  struct buffer {
-    memory_handle owner;
-    std::size_t bytes = 0;
-  };
-  std::array<buffer, 6> slots_;
-};
 
 }  // namespace tessera::detail::eigen_kernels

@@ -12,18 +12,31 @@ namespace tessera::detail::eigen_kernels {
 /// y = the largest of x over the dimensions in which y has the extent 1: NaN where one is, minus infinity where there
 /// is nothing.
 template <class T>
-void max_broadcast(operand<T, 6> x, block<T, 6> y) {
-  std::fill(y.begin(), y.end(), -std::numeric_limits<T>::infinity());
-  walk_broadcast(y.extents, y.extents, x.extents, [&](index_t i, index_t to, index_t, index_t run, bool moves, bool) {
-    const auto from = array(x.data + i, run);
-    if (moves) {
-      auto most = array(y.data + to, run);
-      most = larger(most, from);
-    } else {
-      const T most = from.template maxCoeff<Eigen::PropagateNaN>();
-      if (most > y.data[to] || std::isnan(most)) y.data[to] = most;
-    }
+void max_broadcast(operand<T, 6> x, block<T, 6> y, workspace& scratch) {
+  const int parts = scratch.parts(x.size(), 1);
+  const index_t results = results_of_parts(x.extents, y.extents, parts);
+  const index_t size = y.size();
+  T* largest = results == 1 ? y.data : scratch.get<T>(2, results * size);
+  std::fill_n(largest, results * size, -std::numeric_limits<T>::infinity());
+  for_reduced_parts<T>(x, y.extents, largest, parts, scratch, [](block<T const, 6> from, block<T, 6> result) {
+    walk_broadcast(result.extents, result.extents, from.extents,
+                   [&](index_t i, index_t to, index_t, index_t run, bool moves, bool) {
+                     const auto values = array(from.data + i, run);
+                     if (moves) {
+                       auto most = array(result.data + to, run);
+                       most = larger(most, values);
+                     } else {
+                       const T most = values.template maxCoeff<Eigen::PropagateNaN>();
+                       if (most > result.data[to] || std::isnan(most)) result.data[to] = most;
+                     }
+                   });
   });
+  if (results == 1) return;
+  std::copy_n(largest, size, y.data);
+  for (index_t k = 1; k < results; ++k) {
+    auto most = array(y.data, size);
+    most = larger(most, array(largest + k * size, size));
+  }
 }
 
 /// Finds the first element of x that equals the maximum y over the dimensions in which y has the extent 1 (NaN equals

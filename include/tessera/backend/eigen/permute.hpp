@@ -17,7 +17,7 @@ struct walked_dim {
 
 /// Dimension p of y is dimension `from[p]` of x; both row-major.
 template <class T>
-void permute(operand<T, 6> x, std::array<int, 6> const& from, block<T, 6> y) {
+void permute(operand<T, 6> x, std::array<int, 6> const& from, block<T, 6> y, workspace& scratch) {
   if (y.size() == 0) return;
   const auto x_steps = strides_of<storage_order::row_major>(x.extents);
   const auto y_steps = strides_of<storage_order::row_major>(y.extents);
@@ -43,39 +43,47 @@ void permute(operand<T, 6> x, std::array<int, 6> const& from, block<T, 6> y) {
     std::copy(found + 1, dims.begin() + static_cast<std::ptrdiff_t>(count), found);
     --count;
   }
-  const auto copy_inner = [&](T const* read, T* write) {
-    if (to_inner.from_step == 1) {
-      std::copy_n(read, to_inner.extent, write);
+  const auto copy_inner = [&](walked_dim const& rows, walked_dim const& columns, T const* read, T* write) {
+    if (rows.from_step == 1) {
+      std::copy_n(read, rows.extent, write);
       return;
     }
     // Squares that stay in the first-level cache, so that neither side is walked with a long stride for long.
     constexpr index_t side = 16;
-    for (index_t c0 = 0; c0 < from_inner.extent; c0 += side) {
-      const index_t c1 = std::min(from_inner.extent, c0 + side);
-      for (index_t r0 = 0; r0 < to_inner.extent; r0 += side) {
-        const index_t r1 = std::min(to_inner.extent, r0 + side);
+    for (index_t c0 = 0; c0 < columns.extent; c0 += side) {
+      const index_t c1 = std::min(columns.extent, c0 + side);
+      for (index_t r0 = 0; r0 < rows.extent; r0 += side) {
+        const index_t r1 = std::min(rows.extent, r0 + side);
         for (index_t c = c0; c < c1; ++c)
-          for (index_t r = r0; r < r1; ++r) write[c * from_inner.to_step + r] = read[r * to_inner.from_step + c];
+          for (index_t r = r0; r < r1; ++r) write[c * columns.to_step + r] = read[r * rows.from_step + c];
       }
     }
   };
-  std::array<index_t, 6> at{};
-  index_t read = 0;
-  index_t write = 0;
-  for (;;) {
-    copy_inner(x.data + read, y.data + write);
-    std::size_t d = count;
-    for (; d > 0; --d) {
-      walked_dim const& outer = dims[d - 1];
-      read += outer.from_step;
-      write += outer.to_step;
-      if (++at[d - 1] < outer.extent) break;
-      read -= outer.from_step * outer.extent;
-      write -= outer.to_step * outer.extent;
-      at[d - 1] = 0;
+  // The threads share the outermost dimension of y that is walked.
+  const walked_dim shared = count > 0 ? dims[0] : to_inner.from_step == 1 ? to_inner : from_inner;
+  scratch.split(shared.extent, y.size() / shared.extent, [&](index_t begin, index_t end, workspace&) {
+    auto outer = dims;
+    walked_dim rows = to_inner;
+    walked_dim columns = from_inner;
+    (count > 0 ? outer[0] : to_inner.from_step == 1 ? rows : columns).extent = end - begin;
+    std::array<index_t, 6> at{};
+    index_t read = begin * shared.from_step;
+    index_t write = begin * shared.to_step;
+    for (;;) {
+      copy_inner(rows, columns, x.data + read, y.data + write);
+      std::size_t d = count;
+      for (; d > 0; --d) {
+        walked_dim const& one = outer[d - 1];
+        read += one.from_step;
+        write += one.to_step;
+        if (++at[d - 1] < one.extent) break;
+        read -= one.from_step * one.extent;
+        write -= one.to_step * one.extent;
+        at[d - 1] = 0;
+      }
+      if (d == 0) return;
     }
-    if (d == 0) return;
-  }
+  });
 }
 
 }  // namespace tessera::detail::eigen_kernels

@@ -152,16 +152,18 @@ template <class T>
 void global_avg_pool_forward(operand<T, 4> x, block<T, 4> y, index_t count, workspace& scratch) {
   const index_t channels = x.extents[1];
   const index_t pixels = x.extents[2] * x.extents[3];
-  double* sums = scratch.get<double>(2, channels);
-  for (index_t n = 0; n < x.extents[0]; ++n) {
-    T const* from = x.data + n * pixels * channels;
-    sum_columns<T, 1>(
-        from, pixels, channels, scratch,
-        [from]<class V>(index_t at, index_t, V* sum) { sum[0] = Eigen::internal::padd(sum[0], load<V>(from + at)); },
-        sums);
-    for (index_t c = 0; c < channels; ++c)
-      y.data[n * channels + c] = static_cast<T>(sums[c] / static_cast<double>(count));
-  }
+  scratch.split(x.extents[0], pixels * channels, [&](index_t begin, index_t end, workspace& own) {
+    double* sums = own.get<double>(2, channels);
+    for (index_t n = begin; n < end; ++n) {
+      T const* from = x.data + n * pixels * channels;
+      sum_columns<T, 1>(
+          from, pixels, channels, own,
+          [from]<class V>(index_t at, index_t, V* sum) { sum[0] = Eigen::internal::padd(sum[0], load<V>(from + at)); },
+          sums);
+      for (index_t c = 0; c < channels; ++c)
+        y.data[n * channels + c] = static_cast<T>(sums[c] / static_cast<double>(count));
+    }
+  });
 }
 
 template <class T>

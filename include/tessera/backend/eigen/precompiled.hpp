@@ -23,7 +23,7 @@
 /// `TESSERA_EIGEN_KERNELS(, float)` inside `tessera::detail::eigen_kernels` (and for `double`), and all sources are
 /// compiled with TESSERA_PRECOMPILED_KERNELS defined, as the CMake target `tessera::kernels` does.
 #define TESSERA_EIGEN_KERNELS(PREFIX, T)                                                                               \
-  PREFIX template void matmul<T>(operand<T, 2>, bool, operand<T, 2>, bool, block<T, 2>, bool);                         \
+  PREFIX template void matmul<T>(operand<T, 2>, bool, operand<T, 2>, bool, block<T, 2>, bool, workspace&);             \
   PREFIX template void conv2d_forward<T>(operand<T, 4>, operand<T, 4>, block<T, 4>, conv2d_geometry const&,            \
                                          workspace&);                                                                  \
   PREFIX template void conv2d_backward_input<T>(operand<T, 4>, operand<T, 4>, block<T, 4>, conv2d_geometry const&,     \
@@ -43,11 +43,12 @@
   PREFIX template void add_bias<T>(block<T, 2>, operand<T, 1>, workspace&);                                            \
   PREFIX template void sum_rows<T>(operand<T, 2>, block<T, 1>, workspace&);                                            \
   PREFIX template void cross_entropy_sums<T>(operand<T, 2>, label_block, operand<T, 1>, cross_entropy_part<T>,         \
-                                             block<T, 2>);                                                             \
+                                             block<T, 2>, workspace&);                                                 \
   PREFIX template cross_entropy_totals cross_entropy_loss<T>(operand<T, 2>, label_block, cross_entropy_part<T>,        \
                                                              block<T, 1>);                                             \
   PREFIX template void cross_entropy_gradient<T>(operand<T, 2>, label_block, operand<T, 1>, operand<T, 2>,             \
-                                                 cross_entropy_part<T>, double, operand<T, 1>, block<T, 2>);           \
+                                                 cross_entropy_part<T>, double, operand<T, 1>, block<T, 2>,            \
+                                                 workspace&);                                                          \
   PREFIX template void cross_entropy_probability_sums<T>(operand<T, 2>, operand<T, 2>, operand<T, 1>,                  \
                                                          cross_entropy_part<T>, block<T, 2>, workspace&);              \
   PREFIX template cross_entropy_totals cross_entropy_probability_loss<T>(operand<T, 2>, block<T, 1>);                  \
@@ -81,15 +82,15 @@
   PREFIX template void activation_forward<tanh_function, T>(operand<T, 1>, block<T, 1>);                               \
   PREFIX template void activation_backward<tanh_function, T>(operand<T, 1>, operand<T, 1>, block<T, 1>);               \
   PREFIX template void batch_matmul<T>(operand<T, 4>, bool, operand<T, 4>, bool, block<T, 4>, workspace&);             \
-  PREFIX template void permute<T>(operand<T, 6>, std::array<int, 6> const&, block<T, 6>);                              \
-  PREFIX template void max_broadcast<T>(operand<T, 6>, block<T, 6>);                                                   \
+  PREFIX template void permute<T>(operand<T, 6>, std::array<int, 6> const&, block<T, 6>, workspace&);                  \
+  PREFIX template void max_broadcast<T>(operand<T, 6>, block<T, 6>, workspace&);                                       \
   PREFIX template void first_maximum<T>(operand<T, 6>, operand<T, 6>, std::array<index_t, 6> const&, index_t,          \
                                         block<std::int64_t, 6>, block<std::int64_t, 6>);                               \
   PREFIX template void layer_norm_forward<T>(operand<T, 2>, double, operand<T, 1>, operand<T, 1>, block<double, 1>,    \
                                              block<double, 1>, block<T, 2>);                                           \
   PREFIX template void rms_norm_forward<T>(operand<T, 2>, double, operand<T, 1>, block<double, 1>, block<T, 2>);       \
   PREFIX template void row_moments<T>(block<T const, 2>, block<double, 2>);                                            \
-  PREFIX template void row_squares<T>(operand<T, 2>, block<T, 1>);                                                     \
+  PREFIX template void row_squares<T, T>(block<T const, 2>, block<T, 1>);                                              \
   PREFIX template void row_normalize<T>(operand<T, 2>, block<double const, 1>, block<double const, 1>, operand<T, 1>,  \
                                         operand<T, 1>, block<T, 2>);                                                   \
   PREFIX template void row_normalize_backward<T>(operand<T, 2>, operand<T, 2>, block<double const, 1>,                 \
@@ -100,7 +101,7 @@
                                                       block<T, 1>, workspace&);                                        \
   PREFIX template void row_normalize_backward_input<T>(operand<T, 2>, operand<T, 2>, block<double const, 1>,           \
                                                        block<double const, 1>, operand<T, 1>, operand<T, 1>, double,   \
-                                                       block<T, 2>);                                                   \
+                                                       block<T, 2>, workspace&);                                       \
   PREFIX template void group_norm_moments<T>(block<T const, 4>, index_t, block<double, 2>, workspace&);                \
   PREFIX template void group_norm_normalize<T>(operand<T, 4>, index_t, block<double const, 1>, block<double const, 1>, \
                                                operand<T, 1>, operand<T, 1>, block<T, 4>, workspace&);                 \
@@ -115,12 +116,14 @@
                                              block<T, 2>, workspace&);                                                 \
   PREFIX template void dropout<T>(operand<T, 1>, philox const&, index_t, double, block<T, 1>);                         \
   PREFIX template void attention_forward<T>(head_operand<T>, head_operand<T>, head_operand<T>, head_rows<T>,           \
-                                            block<double, 3>, attention_geometry const&, bool, workspace&);            \
+                                            block<double, 3>, attention_geometry const&, bool, head_operand<T>,        \
+                                            workspace&);                                                               \
   PREFIX template void attention_delta<T>(head_rows<T const>, head_rows<T const>, block<double, 3>,                    \
                                           attention_geometry const&);                                                  \
   PREFIX template void attention_backward<T>(head_operand<T>, head_operand<T>, head_operand<T>, head_operand<T>,       \
                                              block<double const, 3>, block<double const, 3>, head_rows<T>,             \
-                                             head_rows<T>, head_rows<T>, attention_geometry const&, workspace&);       \
+                                             head_rows<T>, head_rows<T>, attention_geometry const&, head_operand<T>,   \
+                                             workspace&);                                                              \
   PREFIX template void adam_update<T>(block<T, 1>, operand<T, 1>, block<T, 1>, block<T, 1>, adam_step);                \
   PREFIX template double square_sum<T>(block<T const, 1>);                                                             \
   PREFIX template void sgd_update<T>(block<T, 1>, operand<T, 1>, block<T, 1>, sgd_step);

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <tessera/backend/eigen/moments.hpp>
 #include <tessera/backend/eigen/writer.hpp>
 #include <tessera/backend/settings.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace tessera::detail::eigen_kernels {
 
@@ -47,15 +50,10 @@ std::array<double, Terms> sum_row(index_t count, Add add) {
   return total;
 }
 
-struct row_moments_result {
-  double mean = 0;
-  double m2 = 0;
-};
-
 /// Mean and sum of squared deviations of a row, from the sums of the differences from one of three of its values. Where
 /// that one lies far out, so that something large cancels, the sums are taken again from the mean.
 template <class T>
-row_moments_result moments_of_row(T const* x, index_t extent) {
+mean_and_squares moments_of_row(T const* x, index_t extent) {
   if (extent == 0) return {};
   const auto n = static_cast<double>(extent);
   const T a = x[0];
@@ -71,6 +69,7 @@ row_moments_result moments_of_row(T const* x, index_t extent) {
     });
     const double moved = sums[0] / n;
     const double m2 = sums[1] - moved * sums[0];
+    if (!holds_squares<T>(sums[1])) return wide_moments(x, extent);
     if (!first || !(4 * m2 < sums[1])) return {static_cast<double>(near) + moved, std::max(0.0, m2)};
     near = static_cast<T>(static_cast<double>(near) + moved);
   }
@@ -78,10 +77,11 @@ row_moments_result moments_of_row(T const* x, index_t extent) {
 
 template <class T>
 double squares_of_row(T const* x, index_t extent) {
-  return sum_row<T, 1>(extent, [x]<class V>(index_t i, V* sum) {
+  const double sum = sum_row<T, 1>(extent, [x]<class V>(index_t i, V* sum) {
     const V v = load<V>(x + i);
     sum[0] = Eigen::internal::pmadd(v, v, sum[0]);
   })[0];
+  return holds_squares<T>(sum) ? sum : array(x, extent).template cast<double>().square().sum();
 }
 
 /// How a row is normalised: xhat = (x - near) * slope + start.
@@ -172,6 +172,12 @@ class affine_gradients {
     add_with<typename Eigen::internal::packet_traits<T>::type>(x, dy, scale);
     if (++rows_ == 64) fold();
   }
+  /// Takes in what another one was given.
+  void add(affine_gradients& other) {
+    if (gamma_.data == nullptr) return;
+    other.fold();
+    array(total_, 2 * extent_) += array(other.total_, 2 * extent_);
+  }
   void finish() {
     if (gamma_.data == nullptr) return;
     fold();
@@ -209,6 +215,18 @@ class affine_gradients {
   int rows_ = 0;
 };
 
+/// Calls `with(rows, gradients)` for some rows on each thread, whose gradients are added in row order.
+template <class T, class With>
+void with_affine_gradients(shape<2> const& x, block<T, 1> dgamma, block<T, 1> dbeta, workspace& scratch, With with) {
+  const int parts = scratch.parts(x[0], 4 * x[1]);
+  std::vector<std::optional<affine_gradients<T>>> of_parts(static_cast<std::size_t>(parts));
+  scratch.run(parts, [&](int part, workspace& own) {
+    with(cut({0, x[0]}, parts, part), of_parts[static_cast<std::size_t>(part)].emplace(dgamma, dbeta, own));
+  });
+  for (std::size_t part = 1; part < of_parts.size(); ++part) of_parts[0]->add(*of_parts[part]);
+  of_parts[0]->finish();
+}
+
 /// moments [rows, 3]: count, mean, sum of squared deviations of each row.
 template <class T>
 void row_moments(block<T const, 2> x, block<double, 2> moments) {
@@ -221,11 +239,11 @@ void row_moments(block<T const, 2> x, block<double, 2> moments) {
   }
 }
 
-/// squares [rows]: the sum of squares of each row.
-template <class T>
-void row_squares(operand<T, 2> x, block<T, 1> squares) {
+/// squares [rows]: the sum of squares of each row, in the type M of a message.
+template <class T, class M>
+void row_squares(block<T const, 2> x, block<M, 1> squares) {
   const auto [rows, extent] = x.extents.extents;
-  for (index_t r = 0; r < rows; ++r) squares.data[r] = static_cast<T>(squares_of_row(x.data + r * extent, extent));
+  for (index_t r = 0; r < rows; ++r) squares.data[r] = static_cast<M>(squares_of_row(x.data + r * extent, extent));
 }
 
 /// y = xhat * gamma + beta.
@@ -239,13 +257,13 @@ void row_normalize(operand<T, 2> x, block<double const, 1> mean, block<double co
                   y.data + r * extent);
 }
 
-/// Calls `first(row)` for a few rows and then `second(row)` for the same: the processor sums one row while it waits for
-/// the root of another, and all are still in the first cache when they are finished.
+/// Calls `first(row)` for a few of the rows and then `second(row)` for the same: the processor sums one row while it
+/// waits for the root of another, and all are still in the first cache when they are finished.
 template <class First, class Second>
-void for_rows_twice(index_t rows, First first, Second second) {
+void for_rows_twice(interval rows, First first, Second second) {
   constexpr index_t together = 4;
-  for (index_t begin = 0; begin < rows; begin += together) {
-    const index_t end = std::min(rows, begin + together);
+  for (index_t begin = rows.begin; begin < rows.end(); begin += together) {
+    const index_t end = std::min(rows.end(), begin + together);
     for (index_t r = begin; r < end; ++r) first(r);
     for (index_t r = begin; r < end; ++r) second(r);
   }
@@ -258,7 +276,7 @@ void layer_norm_forward(operand<T, 2> x, double epsilon, operand<T, 1> gamma, op
   const index_t extent = x.extents[1];
   const writer<T> write(y.size(), x.data == y.data);
   for_rows_twice(
-      x.extents[0],
+      {0, x.extents[0]},
       [&](index_t r) {
         const auto of_row = moments_of_row(x.data + r * extent, extent);
         mean.data[r] = of_row.mean;
@@ -275,7 +293,7 @@ void rms_norm_forward(operand<T, 2> x, double epsilon, operand<T, 1> gamma, bloc
   const index_t extent = x.extents[1];
   const writer<T> write(y.size(), x.data == y.data);
   for_rows_twice(
-      x.extents[0],
+      {0, x.extents[0]},
       [&](index_t r) {
         const double squares = squares_of_row(x.data + r * extent, extent);
         inv_std.data[r] = 1 / std::sqrt(squares / static_cast<double>(extent) + epsilon);
@@ -286,11 +304,16 @@ void rms_norm_forward(operand<T, 2> x, double epsilon, operand<T, 1> gamma, bloc
       });
 }
 
-/// 1 / sqrt(squares / count + epsilon).
-template <class T>
-void rms_norm_finish(operand<T, 1> squares, double count, double epsilon, block<double, 1> inv_std) {
-  for (index_t r = 0; r < squares.size(); ++r)
-    inv_std.data[r] = 1 / std::sqrt(static_cast<double>(squares.data[r]) / count + epsilon);
+/// 1 / sqrt(squares / count + epsilon); false where squares are outside the range of M.
+template <class M>
+bool rms_norm_finish(block<M const, 1> squares, double count, double epsilon, block<double, 1> inv_std) {
+  bool kept = true;
+  for (index_t r = 0; r < squares.size(); ++r) {
+    const double square = static_cast<double>(squares.data[r]) / count + epsilon;
+    kept = kept && holds_squares<M>(square);
+    inv_std.data[r] = 1 / std::sqrt(square);
+  }
+  return kept;
 }
 
 /// sums [rows]: sum of gamma * dy * xhat over each row; with means [2 * rows], then the sum of gamma * dy. The
@@ -299,31 +322,35 @@ template <class T>
 void row_normalize_backward_sums(operand<T, 2> x, operand<T, 2> dy, block<double const, 1> mean,
                                  block<double const, 1> inv_std, operand<T, 1> gamma, block<T, 1> sums,
                                  block<T, 1> dgamma, block<T, 1> dbeta, workspace& scratch) {
-  const auto [rows, extent] = x.extents.extents;
-  affine_gradients<T> gradients(dgamma, dbeta, scratch);
-  for (index_t r = 0; r < rows; ++r) {
-    const auto scale = scale_at<T>(mean, inv_std, r);
-    const auto of_row = gradient_sums_of_row(x.data + r * extent, dy.data + r * extent, extent, scale, gamma.data);
-    sums.data[r] = static_cast<T>(of_row[0]);
-    if (mean.data != nullptr) sums.data[rows + r] = static_cast<T>(of_row[1]);
-    gradients.add(x.data + r * extent, dy.data + r * extent, scale);
-  }
-  gradients.finish();
+  const index_t rows = x.extents[0];
+  const index_t extent = x.extents[1];
+  with_affine_gradients<T>(x.extents, dgamma, dbeta, scratch, [&](interval some, affine_gradients<T>& gradients) {
+    for (index_t r = some.begin; r < some.end(); ++r) {
+      const auto scale = scale_at<T>(mean, inv_std, r);
+      const auto of_row = gradient_sums_of_row(x.data + r * extent, dy.data + r * extent, extent, scale, gamma.data);
+      sums.data[r] = static_cast<T>(of_row[0]);
+      if (mean.data != nullptr) sums.data[rows + r] = static_cast<T>(of_row[1]);
+      gradients.add(x.data + r * extent, dy.data + r * extent, scale);
+    }
+  });
 }
 
 /// dx from `sums` over whole rows of `count` values.
 template <class T>
 void row_normalize_backward_input(operand<T, 2> x, operand<T, 2> dy, block<double const, 1> mean,
                                   block<double const, 1> inv_std, operand<T, 1> gamma, operand<T, 1> sums, double count,
-                                  block<T, 2> dx) {
-  const auto [rows, extent] = x.extents.extents;
+                                  block<T, 2> dx, workspace& scratch) {
+  const index_t rows = x.extents[0];
+  const index_t extent = x.extents[1];
   const writer<T> write(dx.size(), dx.data == x.data || dx.data == dy.data);
-  for (index_t r = 0; r < rows; ++r) {
-    const std::array<double, 2> of_row{static_cast<double>(sums.data[r]),
-                                       mean.data == nullptr ? 0.0 : static_cast<double>(sums.data[rows + r])};
-    gradient_row(write, x.data + r * extent, dy.data + r * extent, extent, scale_at<T>(mean, inv_std, r),
-                 inv_std.data[r], gamma.data, of_row, count, dx.data + r * extent);
-  }
+  scratch.split(rows, 2 * extent, [&](index_t begin, index_t end, workspace&) {
+    for (index_t r = begin; r < end; ++r) {
+      const std::array<double, 2> of_row{static_cast<double>(sums.data[r]),
+                                         mean.data == nullptr ? 0.0 : static_cast<double>(sums.data[rows + r])};
+      gradient_row(write, x.data + r * extent, dy.data + r * extent, extent, scale_at<T>(mean, inv_std, r),
+                   inv_std.data[r], gamma.data, of_row, count, dx.data + r * extent);
+    }
+  });
 }
 
 /// Both at once for whole rows.
@@ -334,23 +361,23 @@ void row_normalize_backward(operand<T, 2> x, operand<T, 2> dy, block<double cons
   const index_t rows = x.extents[0];
   const index_t extent = x.extents[1];
   const writer<T> write(dx.size(), dx.data == x.data || dx.data == dy.data);
-  affine_gradients<T> gradients(dgamma, dbeta, scratch);
   auto* sums = scratch.get<std::array<double, 2>>(2, rows);
-  for_rows_twice(
-      rows,
-      [&](index_t r) {
-        T const* row = x.data + r * extent;
-        T const* upstream = dy.data + r * extent;
-        const auto scale = scale_at<T>(mean, inv_std, r);
-        sums[r] = gradient_sums_of_row(row, upstream, extent, scale, gamma.data);
-        if (mean.data == nullptr) sums[r][1] = 0;
-        gradients.add(row, upstream, scale);
-      },
-      [&](index_t r) {
-        gradient_row(write, x.data + r * extent, dy.data + r * extent, extent, scale_at<T>(mean, inv_std, r),
-                     inv_std.data[r], gamma.data, sums[r], static_cast<double>(extent), dx.data + r * extent);
-      });
-  gradients.finish();
+  with_affine_gradients<T>(x.extents, dgamma, dbeta, scratch, [&](interval some, affine_gradients<T>& gradients) {
+    for_rows_twice(
+        some,
+        [&](index_t r) {
+          T const* row = x.data + r * extent;
+          T const* upstream = dy.data + r * extent;
+          const auto scale = scale_at<T>(mean, inv_std, r);
+          sums[r] = gradient_sums_of_row(row, upstream, extent, scale, gamma.data);
+          if (mean.data == nullptr) sums[r][1] = 0;
+          gradients.add(row, upstream, scale);
+        },
+        [&](index_t r) {
+          gradient_row(write, x.data + r * extent, dy.data + r * extent, extent, scale_at<T>(mean, inv_std, r),
+                       inv_std.data[r], gamma.data, sums[r], static_cast<double>(extent), dx.data + r * extent);
+        });
+  });
 }
 
 }  // namespace tessera::detail::eigen_kernels

@@ -52,20 +52,27 @@ class writer {
 #endif
   }
 
-  /// out[i] = `of.operator()<V>(i)`, as a packet V or as one number.
+  /// out[i] = `of.operator()<V>(i)`, as a packet V or, for the few last elements, as one number. Which elements these
+  /// are depends on `count` alone; those beside a cache line's border may be computed twice.
   template <class Of>
   void operator()(T* out, index_t count, Of of) const {
     using packet = typename Eigen::internal::packet_traits<T>::type;
     constexpr index_t width = Eigen::internal::packet_traits<T>::size;
+    const index_t whole = count / width * width;
+    const auto store = [&](index_t i) { Eigen::internal::pstoreu(out + i, of.template operator()<packet>(i)); };
     index_t i = 0;
-    if (past_caches_) {
-      for (; i < count && reinterpret_cast<std::uintptr_t>(out + i) % sizeof(packet) != 0; ++i)
-        out[i] = of.template operator()<T>(i);
-      for (; i + width <= count; i += width) store_past_caches(out + i, of.template operator()<packet>(i));
+    if (past_caches_ && whole > 0) {
+      const std::uintptr_t behind = reinterpret_cast<std::uintptr_t>(out) % sizeof(packet);
+      if (behind != 0) {
+        store(0);
+        i = static_cast<index_t>((sizeof(packet) - behind) / sizeof(T));
+      }
+      for (; i + width <= whole; i += width) store_past_caches(out + i, of.template operator()<packet>(i));
+      if (i < whole) store(whole - width);
     } else {
-      for (; i + width <= count; i += width) Eigen::internal::pstoreu(out + i, of.template operator()<packet>(i));
+      for (; i < whole; i += width) store(i);
     }
-    for (; i < count; ++i) out[i] = of.template operator()<T>(i);
+    for (i = whole; i < count; ++i) out[i] = of.template operator()<T>(i);
   }
 
  private:
