@@ -3,6 +3,9 @@
 
 #include "../support/split_layers.hpp"
 
+#include <tessera/layer/group_norm.hpp>
+#include <tessera/layer/rms_norm.hpp>
+
 #include <initializer_list>
 
 namespace {
@@ -102,10 +105,10 @@ static_assert(makes<transformer_step<by_feature, whole_along<tp>>, grid>(
      {backward, all_reduce, along_tp, 2 * three_quarters},
      {gradient, all_reduce, along_dp, mlp_gradients + attention_gradients + norms}}));
 constexpr index_t of_rows = 4 * 128 * 6 / 4;
-static_assert(makes<transformer_step<by_feature>, grid>({{forward, all_reduce_moments, along_tp, 24 * of_rows},
+static_assert(makes<transformer_step<by_feature>, grid>({{forward, all_reduce, along_tp, 8 * of_rows},
                                                          {forward, all_gather, along_tp, three_quarters},
                                                          {forward, reduce_scatter, along_tp, three_quarters},
-                                                         {forward, all_reduce_moments, along_tp, 24 * of_rows},
+                                                         {forward, all_reduce, along_tp, 8 * of_rows},
                                                          {forward, all_gather, along_tp, three_quarters},
                                                          {forward, reduce_scatter, along_tp, three_quarters},
                                                          {backward, all_gather, along_tp, three_quarters},
@@ -157,6 +160,16 @@ static_assert(makes<conv_step<cut<shard<0, dp>, shard<2, tp>>>, grid>({{forward,
                                                                        {backward, halo, along_tp, image_row},
                                                                        {gradient, all_reduce, along_both,
                                                                         conv_weight * 14 / 8}}));
+// With stride 2 the halo of the output's gradient is fetched, which has half as many rows and columns; but not where
+// the input has fewer channels.
+template <int Dim, int In>
+using strided_step = split_layers::step<input<32, In, 64, 64>, shard<Dim, x>, conv2d<In, 64, window<3, 2, 1>, no_bias>>;
+static_assert(makes<strided_step<3, 64>, line>({{forward, halo, along_x, image_row},
+                                                {backward, halo, along_x, image_row / 2},
+                                                {gradient, all_reduce, along_x, conv_weight * 14 / 8}}));
+static_assert(makes<strided_step<2, 16>, line>({{forward, halo, along_x, image_row / 4},
+                                                {backward, halo, along_x, image_row / 4},
+                                                {gradient, all_reduce, along_x, conv_weight / 4 * 14 / 8}}));
 // By channels, as matrices are.
 template <class... Layers>
 using on_images = parallel<chain<Layers...>, input<32, 64, 64, 64>>;
@@ -180,28 +193,35 @@ static_assert(makes<max_pool_step<shard<0, x>>, line>({}) && makes<max_pool_step
 static_assert(makes<max_pool_step<shard<2, x>>, line>({{forward, halo, along_x, image_row},
                                                        {backward, halo, along_x, image_row}}));
 
-// Batch norm: count, mean and squared deviations in double, one message over all axes; two sums back, which are the
-// gradients of its parameters too.
+// Batch norm: two sums a channel in one message over all axes, and two back, which are the gradients of its parameters
+// too.
 template <class Edge>
 constexpr bool norm_in_two_messages = makes<batch_norm_step<Edge>, line>(
-    {{forward, all_reduce_moments, along_x, 64 * 24 * 14 / 8}, {backward, all_reduce, along_x, 64 * 8 * 14 / 8}});
+    {{forward, all_reduce, along_x, 64 * 8 * 14 / 8}, {backward, all_reduce, along_x, 64 * 8 * 14 / 8}});
 static_assert(norm_in_two_messages<shard<0, x>> && norm_in_two_messages<shard<2, x>> &&
               norm_in_two_messages<shard<3, x>>);
 static_assert(makes<batch_norm_step<shard<1, x>>, line>({}));
 static_assert(makes<batch_norm_step<cut<shard<0, dp>, shard<2, tp>>>, grid>(
-    {{forward, all_reduce_moments, along_both, 64 * 24 * 14 / 8},
-     {backward, all_reduce, along_both, 64 * 8 * 14 / 8}}));
+    {{forward, all_reduce, along_both, 64 * 8 * 14 / 8}, {backward, all_reduce, along_both, 64 * 8 * 14 / 8}}));
 static_assert(makes<batch_norm_step<cut<shard<0, dp>, shard<1, tp>>>, grid>(
-    {{forward, all_reduce_moments, along_dp, 16 * 24}, {backward, all_reduce, along_dp, 16 * 8}}));
+    {{forward, all_reduce, along_dp, 16 * 8}, {backward, all_reduce, along_dp, 16 * 8}}));
 
 // Layer norm of 1024 rows by features, and by rows.
-static_assert(makes<layer_norm_step<shard<1, x>>, line>({{forward, all_reduce_moments, along_x, 1024 * 24 * 14 / 8},
+static_assert(makes<layer_norm_step<shard<1, x>>, line>({{forward, all_reduce, along_x, 1024 * 8 * 14 / 8},
                                                          {backward, all_reduce, along_x, 1024 * 8 * 14 / 8}}));
 static_assert(makes<layer_norm_step<shard<0, x>>, line>({{gradient, all_reduce, along_x, 2 * 1024 * 4 * 14 / 8}}));
+// As the first layer of a model they send nothing backward: nobody needs the gradient of the input.
+template <class Layer>
+using norm_alone = parallel<chain<shard<1, x>, Layer, shard<1, x>>, input<1024, 1024>, fuse::all>;
+static_assert(makes<norm_alone<layer_norm<1024>>, line>({{forward, all_reduce, along_x, 1024 * 8 * 14 / 8}}));
+static_assert(makes<norm_alone<rms_norm<1024>>, line>({{forward, all_reduce, along_x, 1024 * 4 * 14 / 8}}));
+static_assert(
+    makes<parallel<chain<shard<2, x>, group_norm<8, 64>, shard<2, x>>, input<32, 64, 64, 64>, fuse::all>, line>(
+        {{forward, all_reduce, along_x, 32 * 8 * 8 * 14 / 8}, {gradient, all_reduce, along_x, 2 * 64 * 4 * 14 / 8}}));
 
 // ResNet-50, data parallel: two messages for each of 53 norms, one for all that is left of 25,557,032 gradients.
 constexpr collective_list<resnet50_step<shard<0, x>>, line> resnet50_list;
-static_assert(resnet50_list.count(forward) == 53 && resnet50_list.count(all_reduce_moments) == 53);
+static_assert(resnet50_list.count(forward) == 53);
 static_assert(resnet50_list.count(backward) == 53 && resnet50_list.count(gradient) == 1);
 static_assert(received(resnet50_list, 106) == (index_t{25557032} - 2 * 26560) * 4 * 14 / 8);
 

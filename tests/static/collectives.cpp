@@ -32,6 +32,15 @@ static_assert(mlp_list.elements(2, 32, {0, 0}) == (16 * 16 + 16) + (16 * 16 + 16
 using first_block = chain<linear<16, 64, split_output<tp>>, relu, linear<64, 16, split_input<tp>>>;
 static_assert(collectives<first_block, world>.size() == 1);
 
+// An axis that is to cut the batch and a layer's outputs does one after the other: the batch is gathered first.
+using cut_twice = parallel<linear<16, 64, split_output<dp>>, data_parallel<dp>>;
+static_assert(collectives<cut_twice, world>[0].kind == collective::all_gather);
+static_assert(collectives<cut_twice, world>[0].group == along_dp);
+static_assert(collectives<cut_twice, world>.count(phase::gradient) == 0);
+// Elsewhere nothing is gathered.
+using cut_once = parallel<linear<16, 64, split_output<tp>>, data_parallel<dp>>;
+static_assert(collectives<cut_once, world>.count(collective::all_gather) == 0);
+
 // The next layer is cut by features: the partial sum is reduce-scattered, never all-reduced.
 using scattered = chain<linear<16, 64, split_input<tp>>, relu, linear<64, 8, split_input<tp>>>;
 static_assert(collectives<scattered, world>.count(phase::forward) == 2);
@@ -53,7 +62,6 @@ static_assert(along(block_list, phase::forward, along_tp) == 1);
 static_assert(along(block_list, phase::backward, along_tp) == 1);
 static_assert(along(block_list, phase::forward, along_dp) == 2);
 static_assert(along(block_list, phase::backward, along_dp) == 2);
-static_assert(block_list.count(collective::all_reduce_moments) == 2);
 
 // Data parallel alone: nothing but batch norm and the bucket.
 constexpr collective_list<block_in_context<>, world> plain_list;
@@ -94,5 +102,15 @@ using reordered = parallel<chain<linear<6, 5>, shard<0, two, pair_axis>, shard<0
 static_assert(collectives<reordered, square>[0].kind == collective::all_to_all);
 static_assert(collectives<reordered, square>.elements(0, 8, {0, 0}) == 0);
 static_assert(collectives<reordered, square>.bytes(0, 8) == 2 * 5 * 4);
+
+// The hash that ranks compare tells plans apart: by mesh, layouts, fusion and element type.
+struct four : axis<4> {};
+constexpr auto hash_of_mlp = hash_of(mlp_list);
+static_assert(hash_of_mlp == hash_of(collectives<parallel<mlp, data_parallel<dp>>, world>));
+static_assert(hash_of_mlp != hash_of(collectives<parallel<mlp, data_parallel<dp>>, world, double>));
+static_assert(hash_of_mlp != hash_of(collectives<parallel<mlp, data_parallel<dp>, fuse::each>, world>));
+static_assert(hash_of_mlp != hash_of(collectives<mlp, world>));
+static_assert(hash_of(collectives<parallel<linear<8, 8>, data_parallel<two>>, mesh<two>>) !=
+              hash_of(collectives<parallel<linear<8, 8>, data_parallel<four>>, mesh<four>>));
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/op/attention_local.hpp>
+#include <tessera/op/attention_mask.hpp>
 #include <tessera/op/rules.hpp>
 
 namespace tessera {
@@ -75,6 +76,54 @@ shape<Rank> with_extent(shape<Rank> extents, int dim, index_t extent) {
   return extents;
 }
 
+/// Forward with the rows of a mask for this rank's queries, if there is one.
+template <sharded_tensor Q, sharded_tensor K, sharded_tensor V>
+auto attention(Q const& q, K const& k, V const& v, head_operand<typename Q::value_type> mask,
+               attention_options const& options) {
+  using dims = head_dims<Q::rank>;
+  using out_type = tessera::result_of<attention_op<Q::rank, in_ring<K>>, Q::rank, Q, K, V>;
+  check_attention(q, k, v);
+  attention_result<out_type> r{out_type(q.where(), with_extent(q.extents(), dims::width, v.extent(dims::width))), {}};
+  const read_heads query(q);
+  const read_heads key(k);
+  const read_heads value(v);
+  const written_heads out(r.out);
+  r.log_sum = attend<Q, K>(q.where(), query.rows(), key.rows(), value.rows(), out.rows(),
+                           geometry_of(q, k, v.extent(dims::width), options.causal, options.scale), q.extents(),
+                           k.extents(), mask);
+  out.finish(r.out);
+  return r;
+}
+
+template <sharded_tensor Q, sharded_tensor K, sharded_tensor V, sharded_tensor Out, sharded_tensor Dy>
+auto attention_backward(Q const& q, K const& k, V const& v, head_operand<typename Q::value_type> mask,
+                        attention_result<Out> const& result, Dy const& dy, attention_options const& options) {
+  using dims = head_dims<Q::rank>;
+  using key_gradient_op = attention_gradient_op<Q::rank, in_ring<K>>;
+  check_attention(q, k, v);
+  require_shape(dy.extents(), result.out.extents(), "the gradient of attention");
+  attention_gradients<tessera::result_of<attention_gradient_op<Q::rank, true>, Q::rank, Dy, Q>,
+                      tessera::result_of<key_gradient_op, Q::rank, Dy, K>,
+                      tessera::result_of<key_gradient_op, Q::rank, Dy, V>>
+      d{{q.where(), q.extents()}, {q.where(), k.extents()}, {q.where(), v.extents()}};
+  const read_heads query(q);
+  const read_heads key(k);
+  const read_heads value(v);
+  const read_heads out(result.out);
+  const read_heads upstream(dy);
+  const written_heads dq(d.q);
+  const written_heads dk(d.k);
+  const written_heads dv(d.v);
+  attend_backward<Q, K>(q.where(), query.rows(), key.rows(), value.rows(), out.rows(), upstream.rows(), result.log_sum,
+                        dq.rows(), dk.rows(), dv.rows(),
+                        geometry_of(q, k, v.extent(dims::width), options.causal, options.scale), q.extents(),
+                        k.extents(), mask);
+  dq.finish(d.q);
+  dk.finish(d.k);
+  dv.finish(d.v);
+  return d;
+}
+
 }  // namespace detail
 
 namespace op {
@@ -90,20 +139,18 @@ namespace op {
 /// nothing is sent. A partial operand does not compile.
 template <sharded_tensor Q, sharded_tensor K, sharded_tensor V>
 auto scaled_dot_product_attention(Q const& q, K const& k, V const& v, attention_options const& options = {}) {
-  using dims = detail::head_dims<Q::rank>;
-  using out_type = result_of<detail::attention_op<Q::rank, detail::in_ring<K>>, Q::rank, Q, K, V>;
-  detail::check_attention(q, k, v);
-  attention_result<out_type> r{
-      out_type(q.where(), detail::with_extent(q.extents(), dims::width, v.extent(dims::width))), {}};
-  const detail::read_heads query(q);
-  const detail::read_heads key(k);
-  const detail::read_heads value(v);
-  const detail::written_heads out(r.out);
-  r.log_sum = detail::attend<Q, K>(q.where(), query.rows(), key.rows(), value.rows(), out.rows(),
-                                   detail::geometry_of(q, k, v.extent(dims::width), options.causal, options.scale),
-                                   q.extents(), k.extents());
-  out.finish(r.out);
-  return r;
+  return detail::attention(q, k, v, {}, options);
+}
+
+/// The same with a mask [S, T] or [B or 1, H or 1, S, T] that is added to the scores: minus infinity hides a key from a
+/// query, and what is hidden, by it or by `causal`, adds nothing whatever it holds. The mask is a constant: it gets no
+/// gradient. Each of its dimensions is whole or cut like that of the queries; those of the keys are together, in a ring
+/// too.
+template <sharded_tensor Q, sharded_tensor K, sharded_tensor V, sharded_tensor M>
+auto scaled_dot_product_attention(Q const& q, K const& k, V const& v, M const& mask,
+                                  attention_options const& options = {}) {
+  const detail::mask_rows<Q, M> rows(q, k.extent(detail::head_dims<K::rank>::sequence), mask);
+  return detail::attention(q, k, v, rows.rows(), options);
 }
 
 /// Gradients of `scaled_dot_product_attention`, from its result. In a ring the gradients of keys and values go around
@@ -111,29 +158,16 @@ auto scaled_dot_product_attention(Q const& q, K const& k, V const& v, attention_
 template <sharded_tensor Q, sharded_tensor K, sharded_tensor V, sharded_tensor Out, sharded_tensor Dy>
 auto scaled_dot_product_attention_backward(Q const& q, K const& k, V const& v, attention_result<Out> const& result,
                                            Dy const& dy, attention_options const& options = {}) {
-  using dims = detail::head_dims<Q::rank>;
-  using key_gradient_op = detail::attention_gradient_op<Q::rank, detail::in_ring<K>>;
-  detail::check_attention(q, k, v);
-  detail::require_shape(dy.extents(), result.out.extents(), "the gradient of attention");
-  attention_gradients<result_of<detail::attention_gradient_op<Q::rank, true>, Q::rank, Dy, Q>,
-                      result_of<key_gradient_op, Q::rank, Dy, K>, result_of<key_gradient_op, Q::rank, Dy, V>>
-      d{{q.where(), q.extents()}, {q.where(), k.extents()}, {q.where(), v.extents()}};
-  const detail::read_heads query(q);
-  const detail::read_heads key(k);
-  const detail::read_heads value(v);
-  const detail::read_heads out(result.out);
-  const detail::read_heads upstream(dy);
-  const detail::written_heads dq(d.q);
-  const detail::written_heads dk(d.k);
-  const detail::written_heads dv(d.v);
-  detail::attend_backward<Q, K>(q.where(), query.rows(), key.rows(), value.rows(), out.rows(), upstream.rows(),
-                                result.log_sum, dq.rows(), dk.rows(), dv.rows(),
-                                detail::geometry_of(q, k, v.extent(dims::width), options.causal, options.scale),
-                                q.extents(), k.extents());
-  dq.finish(d.q);
-  dk.finish(d.k);
-  dv.finish(d.v);
-  return d;
+  return detail::attention_backward(q, k, v, {}, result, dy, options);
+}
+
+/// The same with the mask of the forward pass.
+template <sharded_tensor Q, sharded_tensor K, sharded_tensor V, sharded_tensor M, sharded_tensor Out, sharded_tensor Dy>
+auto scaled_dot_product_attention_backward(Q const& q, K const& k, V const& v, M const& mask,
+                                           attention_result<Out> const& result, Dy const& dy,
+                                           attention_options const& options = {}) {
+  const detail::mask_rows<Q, M> rows(q, k.extent(detail::head_dims<K::rank>::sequence), mask);
+  return detail::attention_backward(q, k, v, rows.rows(), result, dy, options);
 }
 
 /// Self-attention of queries, keys and values that lie side by side: [B, S, 3, H, D] to [B, S, 1, H, D].

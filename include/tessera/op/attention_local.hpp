@@ -168,13 +168,13 @@ ring_plan ring_of(typename Q::context_type& context, shape<Q::rank> const& q, sh
 /// `q_whole` and `k_whole` their extents.
 template <sharded_tensor Q, sharded_tensor K, class T>
 auto attend(typename Q::context_type& context, head_rows<T const> q, head_rows<T const> k, head_rows<T const> v,
-            head_rows<T> out, attention_geometry const& g, shape<Q::rank> const& q_whole,
-            shape<K::rank> const& k_whole) {
+            head_rows<T> out, attention_geometry const& g, shape<Q::rank> const& q_whole, shape<K::rank> const& k_whole,
+            head_operand<T> mask = {}) {
   using context_type = typename Q::context_type;
   tensor<double, 3, typename context_type::backend::memory> log_sum(shape<3>{{g.batch, g.heads, g.queries}});
   auto& kernels = context.kernels();
   if constexpr (ring_axes<K> == 0) {
-    kernels.attention_forward(q, k, v, out, log_sum.view(), g);
+    kernels.attention_forward(q, k, v, out, log_sum.view(), g, false, mask);
   } else {
     const ring_plan plan = ring_of<Q, K>(context, q_whole, k_whole, g.causal);
     ring_blocks<context_type, T> blocks(context, ring_axes<K>, plan, packed_key_values(context, k, v, g),
@@ -185,7 +185,7 @@ auto attend(typename Q::context_type& context, head_rows<T const> q, head_rows<T
       const key_values<T const> here(blocks.data(), g, keys.size);
       for_heads(g, [&](index_t b, index_t h) {
         kernels.attention_forward(q.one(b, h), here.keys.one(b, h), here.values.one(b, h), out.one(b, h),
-                                  head_of(log_sum.view(), b, h), one_head(g, keys), continued);
+                                  head_of(log_sum.view(), b, h), one_head(g, keys), continued, mask.one(b, h));
         blocks.test();
       });
       continued = true;
@@ -199,13 +199,13 @@ template <sharded_tensor Q, sharded_tensor K, class T, class Rows>
 void attend_backward(typename Q::context_type& context, head_rows<T const> q, head_rows<T const> k,
                      head_rows<T const> v, head_rows<T const> out, head_rows<T const> dy, Rows const& log_sum,
                      head_rows<T> dq, head_rows<T> dk, head_rows<T> dv, attention_geometry const& g,
-                     shape<Q::rank> const& q_whole, shape<K::rank> const& k_whole) {
+                     shape<Q::rank> const& q_whole, shape<K::rank> const& k_whole, head_operand<T> mask = {}) {
   using context_type = typename Q::context_type;
   Rows delta(log_sum.extents());
   auto& kernels = context.kernels();
   kernels.attention_delta(out, dy, delta.view(), g);
   if constexpr (ring_axes<K> == 0) {
-    kernels.attention_backward(q, k, v, dy, log_sum.read(), delta.read(), dq, dk, dv, g);
+    kernels.attention_backward(q, k, v, dy, log_sum.read(), delta.read(), dq, dk, dv, g, mask);
   } else {
     const ring_plan plan = ring_of<Q, K>(context, q_whole, k_whole, g.causal);
     const index_t elements = elements_of(g);
@@ -219,7 +219,7 @@ void attend_backward(typename Q::context_type& context, head_rows<T const> q, he
       for_heads(g, [&](index_t b, index_t h) {
         kernels.attention_backward(q.one(b, h), here.keys.one(b, h), here.values.one(b, h), dy.one(b, h),
                                    head_of(log_sum.read(), b, h), head_of(delta.read(), b, h), dq.one(b, h),
-                                   to.keys.one(b, h), to.values.one(b, h), one_head(g, keys));
+                                   to.keys.one(b, h), to.values.one(b, h), one_head(g, keys), mask.one(b, h));
         blocks.test();
       });
       return gradient;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/op/moments.hpp>
 #include <tessera/op/rules.hpp>
 
 namespace tessera {
@@ -38,11 +39,12 @@ constexpr axis_set statistics_axes() {
 
 namespace op {
 
-/// Statistics of each channel over the whole batch, wherever it is cut, by merging moments (two passes on each block).
+/// Statistics of each channel over the whole batch, wherever it is cut.
 ///
 /// Updates the running statistics: r = (1 - momentum) r + momentum * batch, the variance there unbiased. Collectives:
-/// one all_reduce_moments over the axes that cut batch, height or width. Throws where the whole batch has fewer than
-/// two values a channel.
+/// one all_reduce of two sums a channel over the axes that cut batch, height or width, of differences from the running
+/// mean; where the mean of a channel is more than three deviations from that, a second one. Throws where the whole
+/// batch has fewer than two values a channel.
 template <sharded_tensor X, sharded_tensor R>
 auto batch_norm_statistics(X const& x, double momentum, double epsilon, R& running_mean, R& running_variance) {
   detail::check_batch_norm_input<X>();
@@ -59,9 +61,13 @@ auto batch_norm_statistics(X const& x, double momentum, double epsilon, R& runni
   auto& context = x.where();
   context.kernels().batch_norm_moments(as_matrix(x.read()), moments.view());
   constexpr axis_set axes = detail::statistics_axes<X>();
-  if (X::mesh::group_size(axes) > 1) context.group(axes).all_reduce_moments(moments.data(), channels);
   channel_statistics<memory> s{tensor<double, 1, memory>(shape<1>{{channels}}),
                                tensor<double, 1, memory>(shape<1>{{channels}}), static_cast<double>(count)};
+  if (X::mesh::group_size(axes) > 1) {
+    context.kernels().batch_norm_from_running(running_mean.read(), running_variance.read(), epsilon, s.mean.view(),
+                                              s.inv_std.view());
+    detail::reduce_moments<typename X::value_type>(context, axes, s.count, epsilon, s.mean, moments);
+  }
   context.kernels().batch_norm_finish(moments.read(), epsilon, s.mean.view(), s.inv_std.view());
   context.kernels().batch_norm_update_running(moments.read(), momentum, running_mean.write(), running_variance.write());
   return s;

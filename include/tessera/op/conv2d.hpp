@@ -44,8 +44,36 @@ inline conv2d_geometry local_geometry(conv2d_geometry g, index_t local_outputs, 
   return g;
 }
 
-inline shape<4> convolved_extents(shape<4> const& x, index_t outputs, conv2d_geometry const& g) {
+constexpr shape<4> convolved_extents(shape<4> const& x, index_t outputs, conv2d_geometry const& g) {
   return {{x[0], outputs, g.output_extent(0, x[2]), g.output_extent(1, x[3])}};
+}
+
+/// How the gradient of images of these extents reads that of the output.
+constexpr std::array<halo_window, 2> gradient_windows(conv2d_geometry const& g, shape<4> const& x) {
+  std::array<halo_window, 2> windows = halo_windows(g, x);
+  for (int d = 0; d < 2; ++d) windows[static_cast<std::size_t>(d)].transposed_outputs = x[2 + d];
+  return windows;
+}
+
+/// Whether the gradient of images takes fewer elements from other ranks where these fetch the halo of the output's
+/// gradient than where they send the halo of the images' gradient back. With a stride of 2 the former has half as many
+/// rows and columns. The batch does not matter; ranks at the ends and in the middle of each axis are compared.
+template <device_mesh Mesh>
+constexpr bool fetches_gradient(placements<Mesh::axes> const& of_dx, shape<4> x, placements<Mesh::axes> const& of_dy,
+                                shape<4> y, conv2d_geometry const& g) {
+  if (of_dy.partial_axes() != 0 || x[2] == dynamic || x[3] == dynamic) return false;
+  if (g.stride == pair2d{1, 1})
+    return y[1] * Mesh::group_size(of_dx.shard_axes(1)) < x[1] * Mesh::group_size(of_dy.shard_axes(1));
+  x[0] = y[0] = Mesh::devices;
+  index_t sent = 0;
+  index_t fetched = 0;
+  for (int third = 0; third < 3; ++third) {
+    auto at = Mesh::sizes;
+    for (int& coordinate : at) coordinate = third * (coordinate - 1) / 2;
+    sent = std::max(sent, halo_plan<Mesh, 4, 2, 3>(of_dx, x, halo_windows(g, x), at).sent().elements);
+    fetched = std::max(fetched, halo_plan<Mesh, 4, 2, 3>(of_dy, y, gradient_windows(g, x), at).received().elements);
+  }
+  return fetched < sent;
 }
 
 }  // namespace detail
@@ -77,16 +105,27 @@ auto conv2d(X const& x, W const& w, conv2d_geometry const& geometry) {
 
 /// Gradient of `conv2d` with respect to x, whose extents are `extents`. Partial along axes that cut output channels.
 ///
-/// No collectives; under a cut of height or width the messages of `windowed_backward`.
+/// No collectives; under a cut of height or width the messages of `windowed_backward`, or those that fetch the halo of
+/// dy where that is smaller.
 template <index_t Groups = 1, sharded_tensor Dy, sharded_tensor W>
 auto conv2d_backward_input(Dy const& dy, W const& w, shape<4> const& extents, conv2d_geometry const& geometry) {
   detail::require_shape(dy.extents(), detail::convolved_extents(extents, w.extent(0), geometry),
                         "the gradient of conv2d");
   using Dx = result_of<detail::conv2d_input_gradient_op<Groups>, 4, Dy, W>;
+  const auto local = detail::local_geometry(geometry, w.local().extent(0), w.extent(0));
+  if constexpr (detail::spatial_axes<Dx> != 0 && Dy::placements.partial_axes() == 0) {
+    if (detail::fetches_gradient<typename Dx::mesh>(Dx::placements, extents, Dy::placements, dy.extents(), geometry)) {
+      const auto padded = exchange_halo<2, 3>(dy, detail::gradient_windows(geometry, extents));
+      auto of_block = local;
+      of_block.padding_before = padded.padding_before;
+      of_block.padding_after = padded.padding_after;
+      Dx dx(dy.where(), extents);
+      dy.where().kernels().conv2d_backward_input(w.read(), padded.block.read(), dx.write(), of_block);
+      return dx;
+    }
+  }
   auto dx = windowed_gradient<Dx>(dy.where(), extents, geometry);
-  dy.where().kernels().conv2d_backward_input(
-      w.read(), dy.read(), dx.block.view(),
-      dx.local(detail::local_geometry(geometry, w.local().extent(0), w.extent(0))));
+  dy.where().kernels().conv2d_backward_input(w.read(), dy.read(), dx.block.view(), dx.local(local));
   return windowed_backward(dx, geometry);
 }
 

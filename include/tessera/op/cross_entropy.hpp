@@ -3,6 +3,7 @@
 #include <tessera/backend/settings.hpp>
 #include <tessera/op/rules.hpp>
 
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <span>
@@ -40,11 +41,14 @@ namespace op {
 /// N. Higham, "Accurately computing the log-sum-exp and softmax functions", 2021).
 ///
 /// Splits: batch, classes (never a gather of logits). Collectives of construction: where classes are cut, one
-/// all_reduce of the row maxima and one of the row sums; where the batch is cut, one all_reduce of three doubles. Of
+/// all_reduce of the row maxima and one of the row sums; where the batch is cut, one all_reduce of a number T; where
+/// rows are ignored, a label is bad, there are class weights, or T does not hold the loss, one of three doubles. Of
 /// `backward`: none.
 template <sharded_tensor Logits>
 class cross_entropy {
-  static_assert(Logits::rank == 2, "tessera: cross_entropy takes logits [rows, classes]; flatten other inputs first");
+  static_assert(Logits::rank == 2,
+                "tessera: cross_entropy takes logits [rows, classes]; flatten others first: flatten<0, 1> as the last "
+                "layer makes rows of [N, S, classes]");
   using T = typename Logits::value_type;
   using context_type = typename Logits::context_type;
   using mesh = typename Logits::mesh;
@@ -55,19 +59,20 @@ class cross_entropy {
   static constexpr axis_set class_axes = Logits::placements.shard_axes(1);
 
  public:
-  /// `labels` are those of this rank's rows. Throws on every rank where a label is no class and not `ignore_index`.
+  /// `labels` are those of this rank's rows. Throws on every rank of the axes that cut the batch where one of them has
+  /// more or fewer labels than rows, or a label that is no class and not `ignore_index`.
   cross_entropy(Logits const& logits, std::span<std::int64_t const> labels, cross_entropy_options const& options = {})
       : cross_entropy(logits, options) {
-    labels_.assign(labels.begin(), labels.end());
-    if (static_cast<index_t>(labels_.size()) != rows_)
-      throw error(std::to_string(labels_.size()) + " labels for the " + std::to_string(rows_) + " rows of this rank",
-                  "one label a row", "cut the labels like the rows of the logits");
+    const auto count = static_cast<index_t>(labels.size());
+    // A rank with other labels than rows does its part of the messages, so that all learn of it in the last one.
+    labels_.assign(static_cast<std::size_t>(rows_), options.ignore_index);
+    if (count == rows_) labels_.assign(labels.begin(), labels.end());
     const index_t bad = kernels().first_bad_label(label_block(), part_.classes, part_.ignore_index);
     sums_ = tensor<T, 2, memory>(shape<2>{{part_.sums(), rows_}});
     reduce_maxima();
     kernels().cross_entropy_sums(logits_.read(), label_block(), maxima_.read(), part_, sums_.view());
     reduce_sums();
-    finish(kernels().template cross_entropy_loss<T>(sums_.read(), label_block(), part_, row_loss_.write()), bad);
+    finish(kernels().template cross_entropy_loss<T>(sums_.read(), label_block(), part_, row_loss_.write()), bad, count);
   }
 
   /// Targets are probabilities, cut like the logits.
@@ -82,7 +87,7 @@ class cross_entropy {
     reduce_maxima();
     kernels().cross_entropy_probability_sums(logits_.read(), targets.read(), maxima_.read(), part_, sums_.view());
     reduce_sums();
-    finish(kernels().template cross_entropy_probability_loss<T>(sums_.read(), row_loss_.write()), -1);
+    finish(kernels().template cross_entropy_probability_loss<T>(sums_.read(), row_loss_.write()), -1, rows_);
   }
 
   /// The loss over the whole batch, the same on all ranks (0 with `loss_reduction::none`).
@@ -143,16 +148,29 @@ class cross_entropy {
     return {labels_.data(), {{static_cast<index_t>(labels_.size())}}};
   }
 
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::min();
+  std::int64_t largest_of_batch(std::int64_t value) const {
+    if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(&value, 1, reduction::maximum);
+    return value;
+  }
+
+  /// Throws the same on all ranks: the first part of the batch with another number of labels than rows.
+  [[noreturn]] void refuse_count(index_t count) const {
+    const std::int64_t mine = count == rows_ ? none : -logits_.part()[0].begin;
+    const std::int64_t first = largest_of_batch(mine);
+    const bool told = mine == first && count != rows_;
+    const std::int64_t labels = largest_of_batch(told ? count : none);
+    const std::int64_t rows = largest_of_batch(told ? rows_ : none);
+    throw error(std::to_string(labels) + " labels for the " + std::to_string(rows) + " rows that a rank has from row " +
+                    std::to_string(-first) + " of the batch on",
+                "one label a row", "give each rank the labels of its own rows: cut them like the rows of the logits");
+  }
   /// Throws the same on all ranks: the first bad label of the whole batch.
   [[noreturn]] void refuse_label(index_t bad) const {
-    constexpr std::int64_t none = std::numeric_limits<std::int64_t>::min();
-    const auto largest = [&](std::int64_t value) {
-      if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(&value, 1, reduction::maximum);
-      return value;
-    };
     const std::int64_t mine = bad < 0 ? none : -(logits_.part()[0].begin + bad);
-    const std::int64_t first = largest(mine);
-    const std::int64_t label = largest(bad >= 0 && mine == first ? labels_[static_cast<std::size_t>(bad)] : none);
+    const std::int64_t first = largest_of_batch(mine);
+    const std::int64_t label =
+        largest_of_batch(bad >= 0 && mine == first ? labels_[static_cast<std::size_t>(bad)] : none);
     throw error("label " + std::to_string(label) + " in row " + std::to_string(-first) + " of the batch",
                 "0 to " + std::to_string(part_.classes - 1) + ", or " + std::to_string(part_.ignore_index) +
                     " to ignore the row",
@@ -170,15 +188,33 @@ class cross_entropy {
     if (mesh::group_size(class_axes) > 1)
       logits_.where().group(class_axes).all_reduce(sums_.data(), sums_.size(), reduction::sum);
   }
-  /// Sums over the batch; `bad` is this rank's first row with a label that is none, or -1. Ranks whose own labels are
-  /// good learn of bad ones here, so that all throw and none waits for another.
-  void finish(cross_entropy_totals totals, index_t bad) {
-    double all[3] = {totals.loss, totals.weight, bad < 0 ? 0.0 : 1.0};
+  /// Sums over the batch; `bad` is this rank's first row with a label that is none, or -1, and `count` how many targets
+  /// it was given. Ranks whose own targets are good learn of bad ones here, so that all throw and none waits for
+  /// another.
+  void finish(cross_entropy_totals totals, index_t bad, index_t count) {
+    if (mesh::group_size(batch_axes) > 1 && part_.class_weights == nullptr) {
+      // As a rule all rows count, so that all ranks know the divisor. Losses are not negative: an infinite one tells of
+      // a rank where it is not so.
+      const bool whole = count == rows_ && bad < 0 && totals.weight == static_cast<double>(rows_);
+      T loss = whole ? static_cast<T>(totals.loss) : -std::numeric_limits<T>::infinity();
+      logits_.where().group(batch_axes).all_reduce(&loss, 1, reduction::sum);
+      if (loss >= 0 && std::isfinite(loss)) {
+        set_loss(static_cast<double>(loss), static_cast<double>(logits_.extent(0)));
+        return;
+      }
+    }
+    // A sum of whole numbers below 2^53 is exact: more than all ranks together have bad labels.
+    constexpr double miscounted = 1 << 24;
+    double all[3] = {totals.loss, totals.weight, count != rows_ ? miscounted : bad < 0 ? 0.0 : 1.0};
     if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(all, 3, reduction::sum);
+    if (all[2] >= miscounted) refuse_count(count);
     if (all[2] > 0) refuse_label(bad);
+    set_loss(all[0], all[1]);
+  }
+  void set_loss(double sum, double divisor) {
     if (reduce_ == loss_reduction::none) return;
-    divisor_ = all[1];
-    loss_ = reduce_ == loss_reduction::mean ? all[0] / all[1] : all[0];
+    divisor_ = divisor;
+    loss_ = reduce_ == loss_reduction::mean ? sum / divisor : sum;
   }
 
   Logits gradient(double scale, block<T const, 1> row_scale) const {

@@ -15,7 +15,9 @@ namespace tessera::op {
 /// along the classes, and one all_reduce of the sum over all axes that cut the logits; of backward those of softmax.
 template <sharded_tensor Logits>
 class explicit_loss {
-  static_assert(Logits::rank == 2, "tessera: explicit_loss takes logits [rows, classes]; flatten other inputs first");
+  static_assert(Logits::rank == 2,
+                "tessera: explicit_loss takes logits [rows, classes]; flatten others first: flatten<0, 1> as the last "
+                "layer makes rows of [N, S, classes]");
 
  public:
   /// `targets` are probabilities, cut like the logits.

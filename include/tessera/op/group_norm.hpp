@@ -55,30 +55,40 @@ normalized<X> group_norm(X const& x, Gamma gamma, Gamma beta, double epsilon) {
   tensor<double, 2, memory> moments(shape<2>{{number[0], 3}});
   kernels.group_norm_moments(x.read(), groups, moments.view());
   constexpr axis_set axes = group_axes<X>();
-  if (X::mesh::group_size(axes) > 1) context.group(axes).all_reduce_moments(moments.data(), number[0]);
+  if (X::mesh::group_size(axes) > 1) {
+    std::fill_n(s.mean.data(), number[0], 0.0);
+    reduce_moments<typename X::value_type>(context, axes, count, epsilon, s.mean, moments);
+  }
   kernels.batch_norm_finish(moments.read(), epsilon, s.mean.view(), s.inv_std.view());
   kernels.group_norm_normalize(x.read(), groups, s.mean.read(), s.inv_std.read(), gamma, beta, out.y.write());
   return out;
 }
 
+/// This rank's part of the two sums of each group; the gradients of gamma and beta on the way.
 template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, class Gamma, class Gradient>
-X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& s, Gamma gamma, Gradient dgamma,
-                      Gradient dbeta) {
+auto group_norm_backward_sums(X const& x, Dy const& dy, row_statistics<Memory> const& s, Gamma gamma, Gradient dgamma,
+                              Gradient dbeta) {
   static_assert(std::is_same_v<X, Dy>,
                 "tessera: a normalisation needs the gradient in the layout of its output; redistribute it first");
   require_shape(dy.extents(), x.extents(), "the gradient of a normalisation");
-  auto& context = x.where();
-  auto& kernels = context.kernels();
   const index_t groups = local_groups<Groups>(x);
   require_extent(s.inv_std.extent(0), x.local().extent(0) * groups, "number of statistics of a normalisation");
   tensor<typename X::value_type, 1, Memory> sums(shape<1>{{2 * s.inv_std.extent(0)}});
-  kernels.group_norm_backward_sums(x.read(), dy.read(), groups, s.mean.read(), s.inv_std.read(), gamma, sums.view(),
-                                   dgamma, dbeta);
+  x.where().kernels().group_norm_backward_sums(x.read(), dy.read(), groups, s.mean.read(), s.inv_std.read(), gamma,
+                                               sums.view(), dgamma, dbeta);
+  return sums;
+}
+
+template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, class Gamma, class Gradient>
+X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& s, Gamma gamma, Gradient dgamma,
+                      Gradient dbeta) {
+  auto sums = group_norm_backward_sums<Groups>(x, dy, s, gamma, dgamma, dbeta);
+  auto& context = x.where();
   constexpr axis_set axes = group_axes<X>();
   if (X::mesh::group_size(axes) > 1) context.group(axes).all_reduce(sums.data(), sums.size(), reduction::sum);
   X dx(context, x.extents());
-  kernels.group_norm_backward_input(x.read(), dy.read(), groups, s.mean.read(), s.inv_std.read(), gamma, sums.read(),
-                                    s.count, dx.write());
+  context.kernels().group_norm_backward_input(x.read(), dy.read(), local_groups<Groups>(x), s.mean.read(),
+                                              s.inv_std.read(), gamma, sums.read(), s.count, dx.write());
   return dx;
 }
 
@@ -91,7 +101,7 @@ namespace op {
 /// normalization", ECCV 2018.
 ///
 /// Splits: batch, whole groups of channels, height and width. Collectives: none; where height or width is cut, one
-/// all_reduce_moments of all groups over those axes. Returns the result and its statistics.
+/// all_reduce of two sums a group over those axes. Returns the result and its statistics.
 template <int Groups, sharded_tensor X, sharded_tensor W, sharded_tensor B>
 normalized<X> group_norm(X const& x, W const& weight, B const& bias, double epsilon = 1e-5) {
   static_assert(X::rank == 4, "tessera: group_norm takes images [N, C, H, W]; reshape the input first");
@@ -134,6 +144,18 @@ X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& st
   block<typename X::value_type const, 1, X::context_type::backend::order> none;
   block<typename X::value_type, 1, X::context_type::backend::order> unwanted;
   return detail::group_norm_backward<Groups>(x, dy, statistics, none, unwanted, unwanted);
+}
+
+/// The gradients of weight and bias alone, for a first layer. No collectives.
+template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, sharded_tensor Dw, sharded_tensor Db>
+void group_norm_backward_parameters(X const& x, Dy const& dy, row_statistics<Memory> const& statistics, Dw& dweight,
+                                    Db& dbias) {
+  detail::check_target<detail::group_parameter_gradient<X>, Dw>();
+  detail::check_target<detail::group_parameter_gradient<X>, Db>();
+  detail::require_extent(dweight.extent(0), x.extent(1), "extent of the gradient of the weight of group_norm");
+  detail::require_extent(dbias.extent(0), x.extent(1), "extent of the gradient of the bias of group_norm");
+  block<typename X::value_type const, 1, X::context_type::backend::order> none;
+  detail::group_norm_backward_sums<Groups>(x, dy, statistics, none, dweight.write(), dbias.write());
 }
 
 }  // namespace op

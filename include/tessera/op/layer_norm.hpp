@@ -8,7 +8,7 @@ namespace tessera::op {
 /// dimensions, those of `weight` and `bias` (one to three). J. Ba, J. Kiros and G. Hinton, "Layer normalization", 2016.
 ///
 /// Splits: every dimension, weight and bias cut like the dimensions that they have. Collectives: none; where a
-/// dimension that is normalised over is cut, one all_reduce_moments of all rows. Returns the result and its statistics.
+/// dimension that is normalised over is cut, one all_reduce of two sums a row. Returns the result and its statistics.
 template <sharded_tensor X, sharded_tensor W, sharded_tensor B>
 normalized<X> layer_norm(X const& x, W const& weight, B const& bias, double epsilon = 1e-5) {
   static_assert(W::rank == B::rank, "tessera: weight and bias of layer_norm have as many dimensions as each other");
@@ -64,6 +64,23 @@ X layer_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& st
   typename decltype(rows)::template block_of<typename X::value_type const, 1> none;
   typename decltype(rows)::template block_of<typename X::value_type, 1> unwanted;
   return detail::normalize_rows_backward<Dims, true>(x, dy, rows, statistics, none, unwanted, unwanted);
+}
+
+/// The gradients of weight and bias alone, for a first layer. No collectives.
+template <sharded_tensor X, sharded_tensor Dy, class Memory, sharded_tensor Dw, sharded_tensor Db>
+void layer_norm_backward_parameters(X const& x, Dy const& dy, row_statistics<Memory> const& statistics, Dw& dweight,
+                                    Db& dbias) {
+  detail::check_row_gradient<Dw::rank>(x, dy, statistics);
+  detail::check_target<detail::row_parameter_gradient<X, Dw>, Dw>();
+  detail::check_target<detail::row_parameter_gradient<X, Db>, Db>();
+  detail::require_row_extents(x, dweight, "extent of the gradient of the weight of layer_norm");
+  detail::require_row_extents(x, dbias, "extent of the gradient of the bias of layer_norm");
+  const detail::row_view<Dw::rank, X> rows(x);
+  rows.write_gradients(
+      [&](auto dgamma, auto dbeta) {
+        detail::normalize_rows_parameter_gradients<Dw::rank, true>(x, dy, rows, statistics, dgamma, dbeta);
+      },
+      dweight, dbias);
 }
 
 }  // namespace tessera::op

@@ -61,4 +61,19 @@ X rms_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& stat
   return detail::normalize_rows_backward<Dims, false>(x, dy, rows, statistics, none, unwanted, unwanted);
 }
 
+/// The gradient of the weight alone, for a first layer. No collectives.
+template <sharded_tensor X, sharded_tensor Dy, class Memory, sharded_tensor Dw>
+void rms_norm_backward_parameters(X const& x, Dy const& dy, row_statistics<Memory> const& statistics, Dw& dweight) {
+  detail::check_row_gradient<Dw::rank>(x, dy, statistics);
+  detail::check_target<detail::row_parameter_gradient<X, Dw>, Dw>();
+  detail::require_row_extents(x, dweight, "extent of the gradient of the weight of rms_norm");
+  const detail::row_view<Dw::rank, X> rows(x);
+  rows.write_gradients(
+      [&](auto dgamma) {
+        detail::normalize_rows_parameter_gradients<Dw::rank, false>(x, dy, rows, statistics, dgamma,
+                                                                    decltype(dgamma){});
+      },
+      dweight);
+}
+
 }  // namespace tessera::op

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/op/moments.hpp>
 #include <tessera/op/rules.hpp>
 
 #include <array>
@@ -159,7 +160,8 @@ double row_count(X const& x) {
   return count;
 }
 
-/// Forward of layer norm, or of a root-mean-square norm where `Centred` is off. Empty gamma and beta are 1 and 0.
+/// Forward of layer norm, or of a root-mean-square norm where `Centred` is off. Empty gamma and beta are 1 and 0. Sums
+/// of squares outside the range of the message are sent again in double.
 template <int Dims, bool Centred, sharded_tensor X, class Gamma>
 normalized<X> normalize_rows(X const& x, row_view<Dims, X> const& rows, double epsilon, Gamma gamma, Gamma beta) {
   using view = row_view<Dims, X>;
@@ -184,17 +186,34 @@ normalized<X> normalize_rows(X const& x, row_view<Dims, X> const& rows, double e
     if constexpr (Centred) {
       tensor<double, 2, memory> moments(shape<2>{{number[0], 3}});
       kernels.row_moments(from, moments.view());
-      context.group(axes).all_reduce_moments(moments.data(), number[0]);
+      std::fill_n(s.mean.data(), number[0], 0.0);
+      reduce_moments<typename X::value_type>(context, axes, s.count, epsilon, s.mean, moments);
       kernels.batch_norm_finish(moments.read(), epsilon, s.mean.view(), s.inv_std.view());
     } else {
-      tensor<typename X::value_type, 1, memory> squares(number);
-      kernels.row_squares(from, squares.view());
-      context.group(axes).all_reduce(squares.data(), squares.size(), reduction::sum);
-      kernels.rms_norm_finish(squares.read(), s.count, epsilon, s.inv_std.view());
+      const auto reduced_as = [&](auto zero) {
+        tensor<decltype(zero), 1, memory> squares(number);
+        kernels.row_squares(from, squares.view());
+        context.group(axes).all_reduce(squares.data(), squares.size(), reduction::sum);
+        return kernels.rms_norm_finish(squares.read(), s.count, epsilon, s.inv_std.view());
+      };
+      if (!reduced_as(typename X::value_type{})) reduced_as(double{});
     }
     rows.write(out.y, [&](auto y) { kernels.row_normalize(from, s.mean.read(), s.inv_std.read(), gamma, beta, y); });
   }
   return out;
+}
+
+/// The gradients of the parameters alone. No collectives.
+template <int Dims, bool Centred, sharded_tensor X, class Memory, class Gradient>
+void normalize_rows_parameter_gradients(X const& x, X const& dy, row_view<Dims, X> const& rows,
+                                        row_statistics<Memory> const& s, Gradient dgamma, Gradient dbeta) {
+  using view = row_view<Dims, X>;
+  typename view::flat_tensor copy_x;
+  typename view::flat_tensor copy_dy;
+  typename view::template block_of<typename X::value_type const, 1> none;
+  tensor<typename X::value_type, 1, Memory> sums(shape<1>{{(Centred ? 2 : 1) * rows.extents[0]}});
+  x.where().kernels().row_normalize_backward_sums(rows.read(x, copy_x), rows.read(dy, copy_dy), s.mean.read(),
+                                                  s.inv_std.read(), none, sums.view(), dgamma, dbeta);
 }
 
 /// Backward of both; gradients of parameters are written where they are not empty.

@@ -11,15 +11,16 @@
 
 namespace tessera {
 
-/// When in a training step a collective runs.
-enum class phase : std::uint8_t { forward, backward, gradient };
+/// When in a training step a collective runs, or what for: reductions of gradients run beside backward, gathers of
+/// parameters that ranks share beside both passes.
+enum class phase : std::uint8_t { forward, backward, gradient, parameter };
 
 /// One collective that a program will make, known while compiling: kind, axes, and a formula for its size.
 ///
 /// The payload has the extents `extents` (the first one may be `dynamic`: the batch) cut by `from`, and by `to` after
 /// the call where it moves data; `factor` values are sent for each of its elements. A halo stands for the sends and
-/// receives of `halo_plan`, its payload being what a device receives. So does a ring for those of `ring_plan`, its blocks
-/// being cut along dimension 1.
+/// receives of `halo_plan`, its payload being what a device receives. So does a ring for those of `ring_plan`, its
+/// blocks being cut along dimension 1.
 template <int Axes>
 struct collective_call {
   phase when{};
@@ -50,7 +51,9 @@ struct collective_call {
     if (kind == collective::halo) {
       const halo_plan<Mesh, 4, 2, 3> plan(from, {{global[0], global[1], global[2], global[3]}},
                                           {windows[0], windows[1]}, at);
-      return when == phase::forward ? plan.received().elements : plan.sent().elements;
+      // Backward the halo of a gradient is sent back to where it belongs, or that of the output's gradient is fetched.
+      const bool fetched = when == phase::forward || windows[0].is_transposed();
+      return fetched ? plan.received().elements : plan.sent().elements;
     }
     if (kind == collective::ring) {
       const auto parts = parts_along<Mesh>(1, from, global, at);

@@ -3,6 +3,7 @@
 #include <tessera/redistribute/step.hpp>
 
 #include <concepts>
+#include <limits>
 #include <type_traits>
 
 namespace tessera {
@@ -39,6 +40,12 @@ constexpr mesh_links<Axes> uniform_links(link_cost every) {
   return n;
 }
 
+/// Whether a link has costs of 0 or more that are finite.
+constexpr bool is_valid(link_cost const& link) {
+  constexpr double most = std::numeric_limits<double>::max();
+  return link.latency >= 0 && link.latency <= most && link.seconds_per_byte >= 0 && link.seconds_per_byte <= most;
+}
+
 /// Satisfied by types that say what the links along an axis cost: `Machine::along<Axis>` is a `link_cost`.
 template <class Machine, class Axis>
 concept machine_along = requires {
@@ -51,6 +58,10 @@ constexpr mesh_links<sizeof...(Axes)> links_along(std::type_identity<mesh<Axes..
   static_assert((machine_along<Machine, Axes> && ...),
                 "tessera: this machine does not say what the links along an axis of the mesh cost; give it a member "
                 "template <class Axis> static constexpr tessera::link_cost along");
+  static_assert(
+      (is_valid(link_cost(Machine::template along<Axes>)) && ...),
+      "tessera: this machine has a link whose latency or seconds_per_byte is negative, infinite or no number; "
+      "give both in seconds, 0 or more");
   return {{link_cost(Machine::template along<Axes>)...}};
 }
 }  // namespace detail

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/core/sharded.hpp>
+#include <tessera/core/trace.hpp>
 #include <tessera/redistribute/step.hpp>
 
 #include <optional>
@@ -83,6 +84,8 @@ auto execute_step(Context& context, step<Context::mesh::axes> const& s, shape<Ra
   const box<Rank> mine = local_box<mesh>(s.from, global, at);
   const box<Rank> wanted = local_box<mesh>(s.to, global, at);
   const int members = mesh::group_size(s.group);
+  const bool sends = s.kind != step_kind::slice && members > 1;
+  const trace_scope span(sends ? to_string(s.kind) : "copy", sends ? activity::communication : activity::compute);
   const auto n = static_cast<std::size_t>(members);
   const auto member = [&](std::size_t r) { return mesh::group_member(s.group, at, static_cast<int>(r)); };
 

@@ -9,26 +9,42 @@
 
 namespace tessera {
 
+namespace detail {
+/// The largest whole number that is not above a / b, for b > 0.
+constexpr index_t floor_division(index_t a, index_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+}  // namespace detail
+
 /// How a convolution or pooling walks one dimension of its input. Positions along that dimension are called rows.
+///
+/// A transposed one walks the gradient of a convolution's output, and what it makes is that of the input: row o is read
+/// by the outputs o * stride - padding_before + k * dilation.
 struct halo_window {
   index_t kernel = 1;
   index_t stride = 1;
   index_t padding_before = 0;
   index_t padding_after = 0;
   index_t dilation = 1;
+  index_t transposed_outputs = 0;  ///< of a transposed one: how many outputs it makes
   friend constexpr bool operator==(halo_window const&, halo_window const&) = default;
 
-  /// Rows from the first to the last that one output reads.
+  constexpr bool is_transposed() const { return transposed_outputs > 0; }
+  /// Rows from the first to the last that one output reads; of a transposed one, outputs that one row is read by.
   constexpr index_t reach() const { return dilation * (kernel - 1) + 1; }
 
   /// Number of outputs over `extent` rows; 0 where the window does not fit.
   constexpr index_t output_extent(index_t extent) const {
+    if (is_transposed()) return transposed_outputs;
     const index_t room = extent + padding_before + padding_after - reach();
     return room < 0 ? 0 : room / stride + 1;
   }
 
   /// The rows from the first to the last that these outputs read. Rows below 0 and beyond the extent are padding.
   constexpr interval covered(interval outputs) const {
+    if (is_transposed()) {
+      const index_t begin = detail::floor_division(outputs.begin + padding_before - reach(), stride) + 1;
+      const index_t end = detail::floor_division(outputs.end() - 1 + padding_before, stride) + 1;
+      return {begin, outputs.size == 0 ? 0 : std::max(index_t{0}, end - begin)};
+    }
     return {outputs.begin * stride - padding_before, outputs.size == 0 ? 0 : (outputs.size - 1) * stride + reach()};
   }
 
@@ -41,6 +57,11 @@ struct halo_window {
 
   /// Those of the outputs that read no other row than `rows`, which are some of `extent`.
   constexpr interval computable(interval outputs, interval rows, index_t extent) const {
+    if (is_transposed()) {
+      const index_t first = rows.begin == 0 ? 0 : (rows.begin - 1) * stride + reach() - padding_before;
+      const index_t last = rows.end() == extent ? outputs.end() : rows.end() * stride - padding_before;
+      return intersect(outputs, {first, std::max(index_t{0}, last - first)});
+    }
     const index_t room = rows.end() + padding_before - reach();
     const index_t begin = rows.begin == 0 ? 0 : (rows.begin + padding_before + stride - 1) / stride;
     const index_t end = rows.end() == extent ? outputs.end() : room < 0 ? 0 : room / stride + 1;
@@ -49,9 +70,14 @@ struct halo_window {
 
   /// The padding before `rows` of a kernel that gets these rows and computes these outputs. Negative where it skips
   /// rows.
-  constexpr index_t before(interval outputs, interval rows) const { return rows.begin - covered(outputs).begin; }
+  constexpr index_t before(interval outputs, interval rows) const {
+    return is_transposed() ? outputs.begin + padding_before - rows.begin * stride : rows.begin - covered(outputs).begin;
+  }
   /// The same after `rows`.
-  constexpr index_t after(interval outputs, interval rows) const { return covered(outputs).end() - rows.end(); }
+  constexpr index_t after(interval outputs, interval rows) const {
+    return is_transposed() ? (rows.end() - 1) * stride + reach() - padding_before - outputs.end()
+                           : covered(outputs).end() - rows.end();
+  }
 };
 
 /// What a rank sends or receives.

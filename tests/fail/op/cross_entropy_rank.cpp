@@ -1,4 +1,4 @@
-// expect: tessera: cross_entropy takes logits [rows, classes]; flatten other inputs first
+// expect: tessera: cross_entropy takes logits [rows, classes]; flatten others first: flatten<0, 1> as the last layer makes rows of [N, S, classes]
 #include "../world.hpp"
 
 #include <tessera/op/cross_entropy.hpp>

@@ -63,6 +63,24 @@ TEST_CASE_TEMPLATE("C38: label smoothing counts all classes, wherever they are",
   });
 }
 
+// A rank that throws alone leaves the others in their reductions for ever.
+TEST_CASE("labels that are too few on one rank are an error on all") {
+  const auto logits = worlds::values<double>(shape<2>{{8, 5}}, 1);
+  run([&]<int Size>(auto& team) {
+    const auto x = distribute<row<all<Size>>>(team, logits);
+    auto mine = worlds::rows_of(worlds::labels(8, 5, 2), x.part()[0]);
+    const interval last = cut({0, 8}, Size, Size - 1);
+    if (x.part()[0] == last) mine.pop_back();
+    CHECK_THROWS_WITH_AS((op::cross_entropy<std::remove_const_t<decltype(x)>>(x, mine)),
+                         ("tessera: " + std::to_string(last.size - 1) + " labels for the " + std::to_string(last.size) +
+                          " rows that a rank has from row " + std::to_string(last.begin) +
+                          " of the batch on; wanted one label a row; give each rank the labels of its own rows: cut "
+                          "them like the rows of the logits")
+                             .c_str(),
+                         error);
+  });
+}
+
 // The mean over no rows is 0 / 0, as in PyTorch; its gradient is 0.
 TEST_CASE("C42: ignored rows, of one rank or of all") {
   const auto logits = worlds::values<double>(shape<2>{{8, 5}}, 1);

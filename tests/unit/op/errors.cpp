@@ -103,8 +103,8 @@ TEST_CASE_FIXTURE(operands, "cross_entropy refuses labels that are no class, wit
       "or give the model as many outputs as there are classes",
       error);
   CHECK_THROWS_WITH_AS(with({0, 3}),
-                       "tessera: 2 labels for the 3 rows of this rank; wanted one label a row; cut the labels like the "
-                       "rows of the logits",
+                       "tessera: 2 labels for the 3 rows that a rank has from row 0 of the batch on; wanted one label a "
+                       "row; give each rank the labels of its own rows: cut them like the rows of the logits",
                        error);
 }
 

@@ -44,9 +44,10 @@ struct problem {
   operation product;
   operation gradient_a;
   operation gradient_b;
-  /// Bytes that a device receives at the most to read what its share of c needs of a, and, with `true`, to bring the
-  /// gradient of that back.
-  std::function<index_t(placements<Axes> const&, bool)> halo = [](auto const&, bool) { return index_t{0}; };
+  /// Bytes that a device receives at the most to read what its share of c needs of a, or, with `true`, for the gradient
+  /// of a from that of c. Takes the layouts of a and c.
+  std::function<index_t(placements<Axes> const&, placements<Axes> const&, bool)> halo = [](auto const&, auto const&,
+                                                                                           bool) { return index_t{0}; };
 };
 
 /// Of an m x k matrix and a k x n one.
@@ -64,15 +65,21 @@ problem<Axes, 2> matrix_product(index_t m, index_t k, index_t n) {
 template <class Mesh>
 problem<Mesh::axes, 4> convolution(shape<4> const& x, shape<4> const& w, tessera::conv2d_geometry const& g) {
   using namespace tessera::detail;
-  const auto halo = [=](placements<Mesh::axes> const& layout, bool back) {
+  const shape<4> y = convolved_extents(x, w[0], g);
+  const auto halo = [=](placements<Mesh::axes> const& of_x, placements<Mesh::axes> const& of_y, bool back) {
+    const bool fetched = back && fetches_gradient<Mesh>(of_x, x, of_y, y, g);
     index_t most = 0;
     for (int r = 0; r < Mesh::devices; ++r) {
-      const tessera::halo_plan<Mesh, 4, 2, 3> plan(layout, x, halo_windows(g, x), Mesh::coordinates(r));
-      most = std::max(most, (back ? plan.sent() : plan.received()).elements);
+      const auto at = Mesh::coordinates(r);
+      using plan = tessera::halo_plan<Mesh, 4, 2, 3>;
+      const auto traffic = fetched ? plan(of_y, y, gradient_windows(g, x), at).received()
+                           : back  ? plan(of_x, x, halo_windows(g, x), at).sent()
+                                   : plan(of_x, x, halo_windows(g, x), at).received();
+      most = std::max(most, traffic.elements);
     }
     return 4 * most;
   };
-  return {{x, w, convolved_extents(x, w[0], g)},
+  return {{x, w, y},
           {4, 2, 4},
           {conv2d_op<1>::rules, a, b, c},
           {conv2d_input_gradient_op<1>::rules, c, b, a},
@@ -266,8 +273,7 @@ class planner {
         w.layouts[o.left] = l;
         w.layouts[o.right] = r;
         w.layouts[o.made] = number(o.made, result.layout);
-        // The gradient of a has the halo of a, and sends it back.
-        w.halo = what.halo(layouts_[a][w[a]], o.made == a);
+        w.halo = what.halo(layouts_[a][w[a]], layouts_[c][w[c]], o.made == a);
         for (int x = 0; x < Axes; ++x)
           if (operands[0][x].is_replicated() && operands[1][x].is_replicated()) w.repeats *= mesh_[x];
         all.push_back(w);
