@@ -65,6 +65,7 @@ int main(int argc, char** argv, AddAll add_all) {
   try {
     const ts::mpi_environment mpi(argc, argv);
     const ts::mpi_comm world;
+    Eigen::setNbThreads(1);  // by hand as by the library: one thread a rank
     const auto on = [&]<int Ranks>(std::integral_constant<int, Ranks>) {
       team<Ranks> all(world);
       add_all(all);
