@@ -10,6 +10,18 @@ namespace tessera {
 
 namespace detail {
 
+/// Text in XML: the names of axes may hold < and >.
+inline std::string escape_xml(std::string const& text) {
+  std::string escaped;
+  for (const char c : text) switch (c) {
+      case '&': escaped += "&amp;"; break;
+      case '<': escaped += "&lt;"; break;
+      case '>': escaped += "&gt;"; break;
+      default: escaped += c;
+    }
+  return escaped;
+}
+
 /// One line of text centred vertically at `y`, in letters of `size` pixels or as fit into `room`.
 inline std::string svg_text(long x, long y, std::string const& anchor, std::string const& text, long room = 1 << 20,
                             long size = 13) {
@@ -18,7 +30,7 @@ inline std::string svg_text(long x, long y, std::string const& anchor, std::stri
   size = std::min(size, 10 * room / (6 * static_cast<long>(text.size())));
   if (size < 3) return "";
   return "<text x=\"" + std::to_string(x) + "\" y=\"" + std::to_string(y + (7 * size + 10) / 20) + "\" font-size=\"" +
-         std::to_string(size) + "\" text-anchor=\"" + anchor + "\">" + text + "</text>\n";
+         std::to_string(size) + "\" text-anchor=\"" + anchor + "\">" + escape_xml(text) + "</text>\n";
 }
 
 inline std::string svg_rectangle(std::string const& attributes, long left, long top, long right, long bottom) {
@@ -52,7 +64,8 @@ std::string draw_svg(named_mesh<Axes> const& mesh, placements<Axes> const& layou
 
   std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + std::to_string(width) + "\" height=\"" +
                     std::to_string(height) + "\" viewBox=\"0 0 " + std::to_string(width) + " " +
-                    std::to_string(height) + "\" font-family=\"monospace\">\n<title>" + grid.caption + "</title>\n" +
+                    std::to_string(height) + "\" font-family=\"monospace\">\n<title>" +
+                    detail::escape_xml(grid.caption) + "</title>\n" +
                     R"(<style>
 .paper { fill: #ffffff }
 .block { stroke: #1f2328; fill-opacity: 0.35 }

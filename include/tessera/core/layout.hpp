@@ -14,7 +14,8 @@ struct shard {
   static_assert(sizeof...(Axes) > 0, "tessera: shard names at least one mesh axis; leave it out to replicate");
 };
 
-/// The true value is the reduction (sum unless said otherwise) of what the ranks along the axis hold.
+/// The true value is the reduction (sum unless said otherwise) of what the ranks along the axis hold. One word an axis:
+/// a sum over two is `layout<partial<x>, partial<y>>`.
 template <mesh_axis Axis, reduction Op = reduction::sum>
 struct partial {};
 

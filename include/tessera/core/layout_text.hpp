@@ -2,6 +2,7 @@
 
 #include <tessera/core/error.hpp>
 #include <tessera/core/layout.hpp>
+#include <tessera/core/type_text.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -54,12 +55,20 @@ class text_reader {
   bool at(char c) const { return !at_end() && text_[at_] == c; }
   bool take(char c) { return at(c) && (go_to(at_ + 1), true); }
   /// Letters, digits and underscores that do not begin with a digit; empty where there are none.
-  std::string_view take_word() {
-    std::size_t end = at_;
-    while (end < text_.size() && (is_letter(text_[end]) || (end > at_ && is_digit(text_[end])))) ++end;
-    const std::string_view word = text_.substr(at_, end - at_);
-    go_to(end);
-    return word;
+  std::string_view take_word() { return take_until(word_end()); }
+  /// A word with the arguments of a template behind it, as in `ranks<2>`; empty where there is no word.
+  std::string_view take_name() {
+    const std::size_t arguments = word_end();
+    if (arguments == at_ || arguments == text_.size() || text_[arguments] != '<') return take_until(arguments);
+    int angles = 0;
+    int others = 0;  // in parentheses < and > are comparisons
+    for (std::size_t i = arguments; i < text_.size(); ++i) {
+      const char c = text_[i];
+      others += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
+      if (others == 0) angles += (c == '<') - (c == '>');
+      if (angles == 0) return take_until(i + 1);
+    }
+    fail_at(arguments, "a > for this <", "write the whole name of the axis tag, as in ranks<2>");
   }
   /// A whole number from 1 to `most`.
   template <class T>
@@ -89,6 +98,16 @@ class text_reader {
  private:
   static constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
   static constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+  std::size_t word_end() const {
+    std::size_t end = at_;
+    while (end < text_.size() && (is_letter(text_[end]) || (end > at_ && is_digit(text_[end])))) ++end;
+    return end;
+  }
+  std::string_view take_until(std::size_t end) {
+    const std::string_view taken = text_.substr(at_, end - at_);
+    go_to(end);
+    return taken;
+  }
   void skip_blanks() { go_to(at_); }
   void go_to(std::size_t where) {
     at_ = where;
@@ -99,20 +118,6 @@ class text_reader {
   std::string kind_;
   std::size_t at_ = 0;
 };
-
-/// What the compiler calls a type, between what surrounds it in the name of a function.
-template <class T>
-constexpr std::string_view function_text() {
-  return __PRETTY_FUNCTION__;
-}
-template <class T>
-constexpr std::string_view type_text() {
-  constexpr std::string_view example = function_text<void>();
-  constexpr std::size_t before = example.find("void");
-  constexpr std::size_t after = example.size() - before - std::string_view("void").size();
-  constexpr std::string_view text = function_text<T>();
-  return text.substr(before, text.size() - before - after);
-}
 
 }  // namespace detail
 
@@ -172,7 +177,8 @@ std::string to_string(named_mesh<Axes> const& mesh, placements<Axes> const& layo
   return text;
 }
 
-/// Reads a mesh: `x=2,y=4` has 2 devices along x and 4 along y. The empty text is a mesh of one device.
+/// Reads a mesh: `x=2,y=4` has 2 devices along x and 4 along y. The empty text is a mesh of one device. The name of an
+/// axis may have arguments, as the name of a template's tag has: `ranks<2>=2`.
 ///
 /// Axes that the text does not name have one device and no name. Throws `error` where the text is no mesh.
 inline named_mesh<8> parse_mesh(std::string_view text) {
@@ -183,7 +189,7 @@ inline named_mesh<8> parse_mesh(std::string_view text) {
   for (int axis = 0; axis == 0 ? !read.at_end() : read.take(','); ++axis) {
     if (axis == 8) read.fail("at most 8 axes", "merge some of them");
     const std::size_t place = read.position();
-    const std::string name(read.take_word());
+    const std::string name(read.take_name());
     if (name.empty()) read.fail("the name of an axis", "write each axis as NAME=SIZE, as in x=2,y=4");
     if (mesh.find(name) >= 0) read.fail_at(place, "each axis once", "give each axis a name of its own");
     if (!read.take('=')) read.fail("= and a size", "write each axis as NAME=SIZE, as in x=2,y=4");
@@ -208,7 +214,7 @@ inline parsed_layout parse_layout(named_mesh<8> const& mesh, std::string_view te
   axis_set named = 0;
   const auto take_axis = [&](std::string const& wanted) {
     const std::size_t place = read.position();
-    const std::string_view name = read.take_word();
+    const std::string_view name = read.take_name();
     if (name.empty()) read.fail(wanted, "write a dimension as -, as x, or as (x*y), and the rest as partial(x)");
     const int axis = mesh.find(name);
     if (axis < 0) read.fail_at(place, "an axis of the mesh " + to_string(mesh), "name one of its axes");

@@ -13,7 +13,7 @@ namespace tessera {
 ///
 /// | split | parameters and statistics | collectives |
 /// |---|---|---|
-/// | `split_batch`, `split_height`, `split_width` (flow) | whole | one all_reduce of moments forward, one all_reduce
+/// | `split_batch`, `split_height`, `split_width` (flow) | whole | one all_reduce forward, one all_reduce
 /// backward, over all these axes together | | `split_channels` (flows) | by channel | none |
 ///
 /// Gradients of the parameters come out whole: they are what the backward reduction sums.
@@ -73,9 +73,8 @@ struct batch_norm2d {
   }
   template <auto Extents, class Mesh>
   static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
-    const bool forward = when == phase::forward;
-    append_reduction<Mesh>(list, when, forward ? collective::all_reduce_moments : collective::all_reduce,
-                           r.axes_cutting("nhw"), reduction::sum, shape<1>{{C}}, r.operand[1], forward ? 3 : 2);
+    append_reduction<Mesh>(list, when, collective::all_reduce, r.axes_cutting("nhw"), reduction::sum, shape<1>{{C}},
+                           r.operand[1], 2);
   }
 
   template <class X>

@@ -141,7 +141,7 @@ struct bound_layer {
     int operand = 0;
     (void)operand;
     ((++operand, list.push_back(describe_parameter(P::name, P::extents, resolved.operand[operand],
-                                                   resolved.gradient[operand], P::trainable))),
+                                                   resolved.gradient[operand], P::trainable, tie_of<typename P::tie>))),
      ...);
   }
 };

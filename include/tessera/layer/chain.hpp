@@ -125,14 +125,19 @@ class chain_node {
   auto backward(Dy const& dy, Ready& ready) {
     return backward_from<count - 1, WantsInput>(dy, ready);
   }
+  /// `place` is that of the first layer: not 0 where these are the later layers of a longer chain.
   template <class F>
-  void visit(std::string& path, F& f) {
-    int place = 0;
+  void visit(std::string& path, F& f, int place = 0) {
     [&]<int... I>(std::integer_sequence<int, I...>) { (visit_child<I>(path, f, place), ...); }
     (sequence{});
   }
-  int number(int first) {
-    [&]<int... I>(std::integer_sequence<int, I...>) { ((first = at<I>().number(first)), ...); }
+  template <class F>
+  void visit_saved(F& f) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { (at<I>().visit_saved(f), ...); }
+    (sequence{});
+  }
+  int number(int first, parameter_gate* gate = nullptr) {
+    [&]<int... I>(std::integer_sequence<int, I...>) { ((first = at<I>().number(first, gate)), ...); }
     (sequence{});
     return first;
   }

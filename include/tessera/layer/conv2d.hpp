@@ -29,7 +29,7 @@ constexpr conv2d_geometry conv2d_geometry_of(index_t groups) {
 /// | `split_height`, `split_width` (flow) | whole | cut alike | gradients of parameters partial |
 ///
 /// Under a cut of height or width ranks exchange the rows and columns that windows share: those of the input forward,
-/// those of its gradient backward.
+/// those of its gradient, or of the output's where these are fewer, backward.
 template <int In, int Out, class Window, class... Options>
 struct conv2d : windowed_layer<detail::conv2d_geometry_of<Window>(
                     detail::option_or_t<detail::is_groups, groups<1>, Options...>::value)> {
@@ -78,6 +78,16 @@ struct conv2d : windowed_layer<detail::conv2d_geometry_of<Window>(
     static_assert(Extents[1] == In || Extents[1] == dynamic,
                   "tessera: the input of conv2d does not have In channels; make In the channels of what comes before");
     return detail::windowed_extents<geometry, Extents, Out>();
+  }
+
+  template <auto Extents, class Mesh>
+  static constexpr void input_gradient_calls(resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
+    constexpr shape<4> made = output<Extents>();
+    const auto of_dy = dual(r.output);
+    if (detail::fetches_gradient<Mesh>(r.gradient[0], Extents, of_dy, made, geometry))
+      append_halo<Mesh>(list, phase::backward, made, of_dy, detail::gradient_windows(geometry, Extents));
+    else
+      windowed_layer<geometry>::template input_gradient_calls<Extents, Mesh>(r, list);
   }
 
   template <class X>

@@ -33,7 +33,7 @@ struct with_padding {
 /// The rows of a weight [Vocabulary, Features] that indices name. The input is indices of std::int64_t, [N] or [N, S],
 /// so this layer comes first in a model; [N, S] unless the model says `input<dynamic>`.
 ///
-/// Options: `padding_of<Index>`, `weight_init<...>` (standard normal), and split words:
+/// Options: `padding_of<Index>`, `weight_init<...>` (standard normal), `tied<Name>`, and split words:
 ///
 /// | split | weight | output | backward |
 /// |---|---|---|---|
@@ -44,8 +44,9 @@ struct with_padding {
 /// No collectives. Throws where an index names no row, on all ranks that have this index.
 template <index_t Vocabulary, index_t Features, class... Options>
 struct embedding {
-  static_assert((detail::known_option<Options, detail::is_padding, detail::is_weight_init> && ...),
-                "tessera: embedding has no such option; it has padding_of<...>, weight_init<...> and split words");
+  static_assert((detail::known_option<Options, detail::is_padding, detail::is_weight_init, detail::is_tied> && ...),
+                "tessera: embedding has no such option; it has padding_of<...>, weight_init<...>, tied<...> and split "
+                "words");
   static constexpr index_t padding =
       detail::option_or_t<detail::is_padding, detail::without_padding, Options...>::value;
   static_assert(padding < Vocabulary,
@@ -59,6 +60,7 @@ struct embedding {
                                        padding, Features>,
                   Vocabulary, Features> {
     static constexpr std::string_view name = "weight";
+    using tie = detail::tie_name<Options...>;
   };
   using parameters = parameter_list<weight>;
 

@@ -14,8 +14,8 @@ namespace tessera {
 /// |---|---|---|
 /// | `split_batch` (flows) | whole, their gradients partial | none |
 /// | `split_channels`, by whole groups (flows) | by channel | none |
-/// | `split_height`, `split_width` (flow) | whole, their gradients partial | one all_reduce_moments of all groups
-/// forward, one all_reduce of two sums a group backward, over both together |
+/// | `split_height`, `split_width` (flow) | whole, their gradients partial | one all_reduce of two sums a
+/// group forward and one backward, over both together |
 template <int Groups, int C, class... Options>
 struct group_norm {
   static_assert((detail::known_option<Options, detail::is_no_affine, detail::is_epsilon, detail::is_weight_init,
@@ -62,13 +62,11 @@ struct group_norm {
   }
   template <auto Extents, class Mesh>
   static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
-    const bool forward = when == phase::forward;
-    const axis_set axes = r.axes_cutting("hw");
-    auto layout = r.output;
-    for (int a = 0; a < Mesh::axes; ++a)
-      if (layout[a].is_shard(2) || layout[a].is_shard(3)) layout[a] = replicated_placement();
-    append_reduction<Mesh>(list, when, forward ? collective::all_reduce_moments : collective::all_reduce, axes,
-                           reduction::sum, shape<4>{{Extents[0], Groups, 1, 1}}, layout, forward ? 3 : 2);
+    if (when == phase::forward) reduction_of_groups<Extents, Mesh>(when, r, list);
+  }
+  template <auto Extents, class Mesh>
+  static constexpr void input_gradient_calls(resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
+    reduction_of_groups<Extents, Mesh>(phase::backward, r, list);
   }
 
   template <class X>
@@ -86,11 +84,28 @@ struct group_norm {
   }
   template <class Env, class Saved, class Dy, class Gradients, class... P>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients& gradients, P const&... parameters) {
-    if constexpr (affine)
+    if constexpr (!Env::wants_input_gradient) {
+      op::group_norm_backward_parameters<Groups>(saved.x, dy, saved.statistics, std::get<0>(gradients),
+                                                 std::get<1>(gradients));
+      return no_gradient{};
+    } else if constexpr (affine) {
       return op::group_norm_backward<Groups>(saved.x, dy, saved.statistics, std::get<0>(std::tie(parameters...)),
                                              std::get<0>(gradients), std::get<1>(gradients));
-    else
+    } else {
       return op::group_norm_backward<Groups>(saved.x, dy, saved.statistics);
+    }
+  }
+
+ private:
+  template <auto Extents, class Mesh>
+  static constexpr void reduction_of_groups(phase when, resolved_layer<Mesh::axes> const& r,
+                                            call_list<Mesh::axes>& list) {
+    const axis_set axes = r.axes_cutting("hw");
+    auto layout = r.output;
+    for (int a = 0; a < Mesh::axes; ++a)
+      if (layout[a].is_shard(2) || layout[a].is_shard(3)) layout[a] = replicated_placement();
+    append_reduction<Mesh>(list, when, collective::all_reduce, axes, reduction::sum,
+                           shape<4>{{Extents[0], Groups, 1, 1}}, layout, 2);
   }
 };
 

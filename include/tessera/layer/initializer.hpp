@@ -42,6 +42,15 @@ struct standard_normal {
   static double value(philox const& draw, index_t i, fans) { return draw.normal(static_cast<std::uint64_t>(i)); }
 };
 
+/// Normal with mean 0 and a deviation of choice, as in `normal_of<std::ratio<1, 50>>`.
+template <class Deviation>
+struct normal_of {
+  static double value(philox const& draw, index_t i, fans) {
+    return static_cast<double>(Deviation::num) / static_cast<double>(Deviation::den) *
+           draw.normal(static_cast<std::uint64_t>(i));
+  }
+};
+
 /// Uniform in +-sqrt(6 / (in + out)). X. Glorot and Y. Bengio, AISTATS 2010.
 struct xavier_uniform {
   static double bound(fans f) { return std::sqrt(6.0 / static_cast<double>(f.in + f.out)); }

@@ -29,11 +29,15 @@ struct layer_norm_over : detail::row_norm_layer<Last, true, epsilon_of<std::rati
   }
   template <class Env, class Saved, class Dy, class Gradients, class... P>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients& gradients, P const&... parameters) {
-    if constexpr (base::affine)
+    if constexpr (!Env::wants_input_gradient) {
+      op::layer_norm_backward_parameters(saved.x, dy, saved.statistics, std::get<0>(gradients), std::get<1>(gradients));
+      return no_gradient{};
+    } else if constexpr (base::affine) {
       return op::layer_norm_backward(saved.x, dy, saved.statistics, std::get<0>(std::tie(parameters...)),
                                      std::get<0>(gradients), std::get<1>(gradients));
-    else
+    } else {
       return op::layer_norm_backward<base::dims>(saved.x, dy, saved.statistics);
+    }
   }
 };
 
@@ -46,8 +50,8 @@ struct layer_norm_over : detail::row_norm_layer<Last, true, epsilon_of<std::rati
 /// | split | parameters | collectives |
 /// |---|---|---|
 /// | `split_batch`, `split_sequence` (flow) | whole, their gradients partial | none |
-/// | `split_features` (flows) | by features | one all_reduce_moments of all rows forward, one all_reduce of two sums a
-/// row backward |
+/// | `split_features` (flows) | by features | one all_reduce of two sums a row forward, one
+/// backward |
 template <int Features, class... Options>
 struct layer_norm : layer_norm_over<last<Features>, Options...> {};
 

@@ -7,7 +7,7 @@ namespace tessera {
 
 /// y = x W^T + b over the last dimension of x; W is [Out, In]. Inputs of 2, 3 or 5 dimensions.
 ///
-/// Options: `no_bias`, `weight_init<...>` (Xavier uniform), `bias_init<...>` (zeros), and split words:
+/// Options: `no_bias`, `weight_init<...>` (Xavier uniform), `bias_init<...>` (zeros), `tied<Name>`, and split words:
 ///
 /// | split | parameters | output | backward |
 /// |---|---|---|---|
@@ -16,9 +16,11 @@ namespace tessera {
 /// | `split_input` | W by columns, b whole | partial sum, the bias added once | input gradient cut |
 template <int In, int Out, class... Options>
 struct linear {
-  static_assert((detail::known_option<Options, detail::is_no_bias, detail::is_weight_init, detail::is_bias_init> &&
+  static_assert((detail::known_option<Options, detail::is_no_bias, detail::is_weight_init, detail::is_bias_init,
+                                      detail::is_tied> &&
                  ...),
-                "tessera: linear has no such option; it has no_bias, weight_init<...>, bias_init<...> and split words");
+                "tessera: linear has no such option; it has no_bias, weight_init<...>, bias_init<...>, tied<...> and "
+                "split words");
   static constexpr bool has_bias = !detail::has_option<no_bias, Options...>;
   using words = split_words<Options...>;
 
@@ -26,6 +28,7 @@ struct linear {
       : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<xavier_uniform>, Options...>::type,
                   Out, In> {
     static constexpr std::string_view name = "weight";
+    using tie = detail::tie_name<Options...>;
   };
   struct bias : parameter<typename detail::option_or_t<detail::is_bias_init, bias_init<zeros>, Options...>::type, Out> {
     static constexpr std::string_view name = "bias";

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <tessera/core/trace.hpp>
+#include <tessera/core/type_text.hpp>
 #include <tessera/layer/bind.hpp>
 #include <tessera/layer/environment.hpp>
+#include <tessera/layer/parameter_gate.hpp>
 #include <tessera/redistribute/to.hpp>
 
 #include <string>
@@ -36,9 +39,10 @@ class path_entry {
 
 /// What a visitor of a model needs of a parameter's type beside its tensors. Parameters of many layers have one kind,
 /// so that what is done with them is compiled once.
-template <class Init, bool Trainable>
+template <class Init, bool Trainable, class Tie = void>
 struct parameter_kind {
   using init = Init;
+  using tie = Tie;
   static constexpr bool trainable = Trainable;
 };
 
@@ -53,12 +57,14 @@ void visit_parameter(std::string& path, std::string_view name, F& f, Kind kind, 
 
 /// A bound layer with its memory: parameters, gradients, and what forward keeps for backward.
 ///
-/// `node_of<Bound, T, Context>` names it for every kind of layer; all have `forward`, `backward` and `visit`.
+/// `node_of<Bound, T, Context>` names it for every kind of layer; all have `forward`, `backward`, `visit`,
+/// `visit_saved` and `number`.
 template <class Bound, class T, context Context>
 class layer_node {
   using layer = typename Bound::layer;
   using mesh = typename Context::mesh;
   static constexpr auto resolved = Bound::resolved;
+  static constexpr std::string_view name = detail::short_type_text<layer>();
 
   template <int I, class P>
   using parameter_tensor = edge_tensor<T, Context, P::extents.rank, resolved.operand[I]>;
@@ -101,7 +107,9 @@ class layer_node {
   /// Collectives: the route to the layer's input layout, then the layer's own.
   template <sharded_tensor X>
   output_type forward(X const& x, bool training) {
+    const trace_scope span(name, activity::compute, " forward");
     const layer_environment<Context, Bound, true> env{x.where(), training};
+    acquire(false);
     const input_type in = redistribute<typename input_type::layout_type>(x);
     if (training) return run_forward(env, saved_, in, typename storage::sequence{});
     saved_type unused{};
@@ -125,9 +133,16 @@ class layer_node {
   void visit(std::string& path, F& f) {
     visit(path, f, static_cast<typename Bound::parameters const*>(nullptr), typename storage::sequence{});
   }
-  /// Numbers the trainable parameters from `first`; returns the number after the last.
-  int number(int first) {
+  /// Calls `f(saved)` with what each layer keeps of the last forward pass for backward.
+  template <class F>
+  void visit_saved(F& f) {
+    if constexpr (!std::is_same_v<saved_type, nothing_saved>) f(saved_);
+  }
+  /// Numbers the trainable parameters from `first`; returns the number after the last. The gate, if any, is asked for
+  /// them before each pass.
+  int number(int first, parameter_gate* gate = nullptr) {
     first_ = first;
+    gate_ = gate;
     return first + storage::trainable;
   }
 
@@ -143,9 +158,16 @@ class layer_node {
   };
   using saved_type = typename saved_of<input_type>::type;
 
+  void acquire(bool backward) {
+    if constexpr (storage::trainable > 0)
+      if (gate_ != nullptr) gate_->acquire(first_, storage::trainable, backward);
+  }
+
   template <bool WantsInput, class Dy, class Ready, int... I>
   auto run_backward(Dy const& dy, Ready& ready, std::integer_sequence<int, I...>) {
+    const trace_scope span(name, activity::compute, " backward");
     const layer_environment<Context, Bound, WantsInput> env{dy.where(), true};
+    acquire(true);
     const auto gradient = redistribute<layout_of<mesh, Bound::needed(Dy::placements)>>(dy);
     auto dx = layer::backward(env, saved_, gradient, gradients_, std::get<I>(values_)...);
     saved_ = {};
@@ -172,8 +194,8 @@ class layer_node {
 
   template <class F, class... P, int... I>
   void visit(std::string& path, F& f, parameter_list<P...> const*, std::integer_sequence<int, I...>) {
-    (detail::visit_parameter(path, P::name, f, parameter_kind<typename P::init, P::trainable>{}, P::extents,
-                             std::get<I>(values_), std::get<I>(gradients_)),
+    (detail::visit_parameter(path, P::name, f, parameter_kind<typename P::init, P::trainable, typename P::tie>{},
+                             P::extents, std::get<I>(values_), std::get<I>(gradients_)),
      ...);
   }
 
@@ -181,6 +203,7 @@ class layer_node {
   typename storage::gradients_type gradients_;
   saved_type saved_{};
   int first_ = 0;
+  parameter_gate* gate_ = nullptr;
 };
 
 namespace detail {

@@ -50,6 +50,13 @@ template <class Init>
 struct bias_init {
   using type = Init;
 };
+/// The weight is that of all layers with the same name, a type: an embedding and the `linear` before the loss, say.
+/// They have one weight between them, of the same extents and layout; it starts as the first of them says, and its
+/// gradient is the sum of theirs.
+template <class Name>
+struct tied {
+  using name = Name;
+};
 /// Share of the batch in running statistics, as `std::ratio<1, 10>`.
 template <class Ratio>
 struct momentum_of {
@@ -106,6 +113,10 @@ struct is_bias_init : std::false_type {};
 template <class I>
 struct is_bias_init<bias_init<I>> : std::true_type {};
 template <class X>
+struct is_tied : std::false_type {};
+template <class Name>
+struct is_tied<tied<Name>> : std::true_type {};
+template <class X>
 struct is_momentum : std::false_type {};
 template <class R>
 struct is_momentum<momentum_of<R>> : std::true_type {};
@@ -130,6 +141,10 @@ struct option_or<Is, Default, First, Rest...> {
 };
 template <template <class> class Is, class Default, class... Options>
 using option_or_t = typename option_or<Is, Default, Options...>::type;
+
+/// The name in the option `tied<Name>`, void where there is none.
+template <class... Options>
+using tie_name = typename option_or_t<is_tied, tied<void>, Options...>::name;
 
 /// Whether an option is a split word or one of those that a layer has: an option that nobody reads would mislead.
 template <class Option, template <class> class... Is>

@@ -19,6 +19,8 @@ struct parameter {
   using init = Init;
   static constexpr shape<static_cast<int>(sizeof...(Extents))> extents{{Extents...}};
   static constexpr bool trainable = true;
+  /// The name that parameters of other layers have too which share its memory; void: none.
+  using tie = void;
 };
 
 /// What a layer keeps between steps without a gradient (running statistics); stored and cut like a parameter.
@@ -33,6 +35,14 @@ struct parameter_list {
   static constexpr int count = static_cast<int>(sizeof...(Parameters));
 };
 
+/// One mark for each name that parameters are tied by, null for void.
+template <class Name>
+inline constexpr char tie_mark = 0;
+template <class Name>
+inline constexpr void const* tie_of = &tie_mark<Name>;
+template <>
+inline constexpr void const* tie_of<void> = nullptr;
+
 /// What is known of a parameter of a bound model while compiling.
 template <int Axes>
 struct parameter_info {
@@ -42,6 +52,7 @@ struct parameter_info {
   placements<Axes> layout{};
   placements<Axes> gradient{};
   bool trainable = true;
+  void const* tie = nullptr;  ///< equal for parameters that share their memory (`tie_of`); null: none do
 
   /// Elements of the block of the device at `at`.
   template <device_mesh Mesh>
@@ -56,8 +67,8 @@ struct parameter_info {
 template <int Rank, int Axes>
 constexpr parameter_info<Axes> describe_parameter(std::string_view name, shape<Rank> const& extents,
                                                   placements<Axes> const& layout, placements<Axes> const& gradient,
-                                                  bool trainable) {
-  parameter_info<Axes> info{name, Rank, {}, layout, gradient, trainable};
+                                                  bool trainable, void const* tie = nullptr) {
+  parameter_info<Axes> info{name, Rank, {}, layout, gradient, trainable, tie};
   for (int d = 0; d < Rank; ++d) info.extents[d] = extents[d];
   return info;
 }

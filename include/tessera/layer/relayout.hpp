@@ -14,6 +14,19 @@ struct whole_along {
   }
 };
 
+/// A layer that cuts dimension `Dim` of its input by these axes, after those that cut it already, and leaves the other axes
+/// as they are; without axes it does nothing. (A layout word, as `shard<Dim, Axes...>`, says what all axes do.)
+template <int Dim, mesh_axis... Axes>
+struct cut_along {
+  static_assert(Dim >= 0, "tessera: cut_along names a dimension; dimensions count from 0");
+  template <device_mesh Mesh>
+  static constexpr auto target(placements<Mesh::axes> layout) {
+    int order = 16;
+    ((layout[Mesh::template index_of<Axes>] = shard_placement(Dim, order++)), ...);
+    return layout.normalized();
+  }
+};
+
 /// A layer that brings its input to another layout, and the gradient back.
 template <auto Target, device_mesh Mesh, class Flow>
 struct bound_relayout {
@@ -59,7 +72,9 @@ class relayout_node {
   }
   template <class F>
   void visit(std::string&, F&) {}
-  int number(int first) { return first; }
+  template <class F>
+  void visit_saved(F&) {}
+  int number(int first, parameter_gate* = nullptr) { return first; }
 };
 
 namespace detail {
@@ -70,6 +85,10 @@ struct bind<Layout, Mesh, Flow> {
 template <class... Axes, class Mesh, class Flow>
 struct bind<whole_along<Axes...>, Mesh, Flow> {
   using type = bound_relayout<whole_along<Axes...>::template target<Mesh>(Flow::layout), Mesh, Flow>;
+};
+template <int Dim, class... Axes, class Mesh, class Flow>
+struct bind<cut_along<Dim, Axes...>, Mesh, Flow> {
+  using type = bound_relayout<cut_along<Dim, Axes...>::template target<Mesh>(Flow::layout), Mesh, Flow>;
 };
 template <auto Target, class Mesh, class Flow, class T, class Context>
 struct node_of<bound_relayout<Target, Mesh, Flow>, T, Context> {

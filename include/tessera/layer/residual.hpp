@@ -175,9 +175,14 @@ class residual_node {
       shortcut_.visit(path, f);
     }
   }
-  int number(int first) {
-    first = branch_.number(first);
-    if constexpr (!Bound::plain) first = shortcut_.number(first);
+  template <class F>
+  void visit_saved(F& f) {
+    branch_.visit_saved(f);
+    if constexpr (!Bound::plain) shortcut_.visit_saved(f);
+  }
+  int number(int first, parameter_gate* gate = nullptr) {
+    first = branch_.number(first, gate);
+    if constexpr (!Bound::plain) first = shortcut_.number(first, gate);
     return first;
   }
 

@@ -31,10 +31,14 @@ struct rms_norm : detail::row_norm_layer<last<Features>, false, epsilon_of<std::
   }
   template <class Env, class Saved, class Dy, class Gradients, class... P>
   static auto backward(Env const&, Saved const& saved, Dy const& dy, Gradients& gradients, P const&... weight) {
-    if constexpr (base::affine)
+    if constexpr (!Env::wants_input_gradient) {
+      op::rms_norm_backward_parameters(saved.x, dy, saved.statistics, std::get<0>(gradients));
+      return no_gradient{};
+    } else if constexpr (base::affine) {
       return op::rms_norm_backward(saved.x, dy, saved.statistics, weight..., std::get<0>(gradients));
-    else
+    } else {
       return op::rms_norm_backward(saved.x, dy, saved.statistics);
+    }
   }
 };
 

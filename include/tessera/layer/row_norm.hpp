@@ -76,6 +76,23 @@ struct row_norm_layer<last<E...>, Centred, Epsilon, Options...> {
   }
   template <auto Extents, class Mesh>
   static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
+    if (when == phase::forward) reduction_of_rows<Extents, Mesh>(when, r, list);
+  }
+  template <auto Extents, class Mesh>
+  static constexpr void input_gradient_calls(resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
+    reduction_of_rows<Extents, Mesh>(phase::backward, r, list);
+  }
+
+  template <class X>
+  struct saved {
+    X x;
+    row_statistics<typename X::context_type::backend::memory> statistics;
+  };
+
+ private:
+  template <auto Extents, class Mesh>
+  static constexpr void reduction_of_rows(phase when, resolved_layer<Mesh::axes> const& r,
+                                          call_list<Mesh::axes>& list) {
     auto rows = Extents;
     auto layout = r.output;
     unsigned axes = 0;
@@ -85,19 +102,9 @@ struct row_norm_layer<last<E...>, Centred, Epsilon, Options...> {
     }
     for (int a = 0; a < Mesh::axes; ++a)
       if ((axes >> a & 1u) != 0) layout[a] = replicated_placement();
-    const bool moments = Centred && when == phase::forward;
-    append_reduction<Mesh>(list, when, moments ? collective::all_reduce_moments : collective::all_reduce,
-                           static_cast<axis_set>(axes), reduction::sum, rows, layout,
-                           moments   ? 3
-                           : Centred ? 2
-                                     : 1);
+    append_reduction<Mesh>(list, when, collective::all_reduce, static_cast<axis_set>(axes), reduction::sum, rows,
+                           layout, Centred ? 2 : 1);
   }
-
-  template <class X>
-  struct saved {
-    X x;
-    row_statistics<typename X::context_type::backend::memory> statistics;
-  };
 };
 
 }  // namespace detail

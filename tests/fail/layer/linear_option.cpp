@@ -1,4 +1,4 @@
-// expect: tessera: linear has no such option; it has no_bias, weight_init<...>, bias_init<...> and split words
+// expect: tessera: linear has no such option; it has no_bias, weight_init<...>, bias_init<...>, tied<...> and split words
 #include "../world.hpp"
 
 #include <tessera/layer/linear.hpp>

@@ -12,6 +12,8 @@ using world = mesh<dp, tp>;
 struct a : axis<2> {};
 struct b : axis<2> {};
 struct c : axis<2> {};
+template <int Size>
+struct of_size : axis<Size> {};
 
 TEST_CASE("a matrix that is cut both ways, unevenly") {
   CHECK(draw<world, layout<row<dp>, column<tp>>>(shape<2>{{5, 6}}) ==
@@ -121,6 +123,14 @@ TEST_CASE("an image is the same drawing to scale, its terms hatched") {
         "<rect x=\"224\" y=\"56\" width=\"80\" height=\"40\" fill=\"url(#hatch)\"/>\n"
         "<text x=\"264\" y=\"79\" font-size=\"9\" text-anchor=\"middle\">4 + 5 + 6 + 7</text>\n"
         "</svg>\n");
+}
+
+TEST_CASE("the names of templates are text in an image") {
+  const std::string svg = draw_svg<mesh<of_size<2>>, row<of_size<2>>>(shape<1>{{4}});
+  CHECK(svg.find("<title>[of_size&lt;2&gt;] of 4 on of_size&lt;2&gt;=2</title>") != std::string::npos);
+  CHECK(svg.find(">[of_size&lt;2&gt;] of 4") != std::string::npos);
+  CHECK(svg.find("of_size<") == std::string::npos);
+  CHECK(detail::escape_xml("a & b") == "a &amp; b");
 }
 
 TEST_CASE("an image without terms or elements has neither hatching nor blocks") {

@@ -18,6 +18,11 @@ struct outer {
   struct pp : axis<3> {};
 };
 
+template <class... Parts>
+struct joined : axis<2> {};
+template <int Size>
+struct sized : axis<Size> {};
+
 using texts = std::vector<std::string>;
 
 /// The text of the error that a call throws.
@@ -67,6 +72,25 @@ TEST_CASE("a mesh is read and written") {
     CHECK(to_string(parse_mesh(text)) == text);
     CHECK(parse_mesh(to_string(parse_mesh(text))) == parse_mesh(text));
   }
+}
+
+TEST_CASE("the names of templates are read as they are written") {
+  using templates = tessera::mesh<sized<4>, joined<dp, sized<3>>, joined<>>;
+  const auto mesh = named<templates>();
+  CHECK(mesh.name(0) == "sized<4>");
+  CHECK(mesh.name(2) == "joined<>");
+  const auto read = parse_mesh(to_string(mesh));
+  CHECK(to_string(read) == to_string(mesh));
+  const auto layout =
+      placements_of<templates, tessera::layout<shard<1, joined<>, sized<4>>, partial<joined<dp, sized<3>>>>>;
+  const std::string text = to_string(mesh, layout, 2);
+  CHECK(to_string(read, parse_layout(read, text).value, 2) == text);
+  CHECK(parse_layout(read, text).rank == 2);
+
+  CHECK(parse_mesh("a<(1>2),b<c>>=2,d=3").name(0) == "a<(1>2),b<c>>");
+  CHECK(mesh_fault("x<a=2") ==
+        "tessera: '<' at character 2 of the mesh \"x<a=2\"; wanted a > for this <; write the whole name of the axis "
+        "tag, as in ranks<2>");
 }
 
 TEST_CASE("faults of a mesh name the place") {
