@@ -14,6 +14,9 @@ if(launcher MATCHES "Open MPI|OpenRTE")
   list(APPEND tessera_test_environment OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
 endif()
 
+# Threads that wait must not keep the processor from others: tests run more ranks and threads than there are cores.
+list(APPEND tessera_test_environment OMP_WAIT_POLICY=passive)
+
 if(TESSERA_SANITIZE)
   list(APPEND tessera_test_environment UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=fast_unwind_on_malloc=0
        "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")

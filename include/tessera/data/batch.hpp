@@ -14,44 +14,48 @@
 
 namespace tessera {
 
-/// Fills this rank's block of a global batch: the images and labels of the rows `rows[mine.begin, mine.end)`.
+/// Fills this rank's block of a global batch: of the images of the rows `rows[mine[0].begin, mine[0].end())` the
+/// channels, rows and columns of pixels that `mine` names, and all labels of these rows.
 ///
-/// `rows` are the dataset's rows of the whole batch (see `sampler`), `mine` this rank's part of them (see `cut`). A
-/// pixel p becomes `(p / 255 - mean) / deviation`, computed in `T`. `x` gets the extents `mine.size`, C, H, W and new
-/// memory where it has others or where another handle still shares its block. Nothing is communicated.
+/// `rows` are the dataset's rows of the whole batch (see `sampler`), `mine` this rank's part of the batch (see
+/// `local_box`). A pixel p becomes `(p / 255 - mean) / deviation`, computed in `T`. `x` gets the extents of `mine` and
+/// new memory where it has others or where another handle still shares its block. Nothing is communicated.
 template <class T, class Memory, storage_order Order>
-void load_batch(image_dataset const& data, std::span<index_t const> rows, interval mine, float mean, float deviation,
-                tensor<T, 4, Memory, Order>& x, std::vector<std::int64_t>& labels) {
+void load_batch(image_dataset const& data, std::span<index_t const> rows, box<4> const& mine, float mean,
+                float deviation, tensor<T, 4, Memory, Order>& x, std::vector<std::int64_t>& labels) {
   if (!(deviation > 0))
     throw error("a standard deviation of " + std::to_string(deviation), "a positive number",
                 "give the deviation of the pixels, or 1");
-  if (mine.begin < 0 || mine.size < 0 || mine.end() > static_cast<index_t>(rows.size()))
-    throw error("rows " + std::to_string(mine.begin) + " to " + std::to_string(mine.end()) + " of a batch of " +
-                    std::to_string(rows.size()),
-                "a part of the batch", "cut the batch's own size");
+  const index_t whole[4] = {static_cast<index_t>(rows.size()), data.extents[1], data.extents[2], data.extents[3]};
+  constexpr char const* names[4] = {"rows", "channels", "rows of pixels", "columns of pixels"};
+  for (int d = 0; d < 4; ++d)
+    if (mine[d].begin < 0 || mine[d].size < 0 || mine[d].end() > whole[d])
+      throw error(std::string(names[d]) + " " + std::to_string(mine[d].begin) + " to " + std::to_string(mine[d].end()) +
+                      " of a batch of " + std::to_string(whole[d]) + " " + names[d],
+                  "a part of the batch", "cut the batch's own extents");
 
   std::array<T, 256> normalised{};
   for (std::size_t p = 0; p < 256; ++p)
     normalised[p] = (static_cast<T>(p) / T{255} - static_cast<T>(mean)) / static_cast<T>(deviation);
 
-  const shape<4> extents{mine.size, data.extents[1], data.extents[2], data.extents[3]};
+  const shape<4> extents = mine.extents();
   if (x.extents() != extents || !x.unique()) x = tensor<T, 4, Memory, Order>(extents);
-  labels.resize(static_cast<std::size_t>(mine.size));
+  labels.resize(static_cast<std::size_t>(mine[0].size));
 
   const auto step = strides_of<Order>(extents);
-  const index_t plane = extents[2] * extents[3];
-  for (index_t n = 0; n < mine.size; ++n) {
-    const index_t row = rows[static_cast<std::size_t>(mine.begin + n)];
+  for (index_t n = 0; n < mine[0].size; ++n) {
+    const index_t row = rows[static_cast<std::size_t>(mine[0].begin + n)];
     if (row < 0 || row >= data.size())
       throw error("row " + std::to_string(row) + " of a dataset of " + std::to_string(data.size()),
                   "rows of the dataset", "make the sampler for this dataset");
     labels[static_cast<std::size_t>(n)] = data.labels[static_cast<std::size_t>(row)];
-    std::uint8_t const* from = data.pixels.data() + row * extents[1] * plane;
-    for (index_t c = 0; c < extents[1]; ++c) {
-      T* to = x.data() + n * step[0] + c * step[1];
-      // Rows and columns lie one after the other in both storage orders, `step[3]` apart.
-      for (index_t p = 0; p < plane; ++p) to[p * step[3]] = normalised[*from++];
-    }
+    for (index_t c = 0; c < extents[1]; ++c)
+      for (index_t h = 0; h < extents[2]; ++h) {
+        const index_t line = (row * whole[1] + mine[1].begin + c) * whole[2] + mine[2].begin + h;
+        std::uint8_t const* from = data.pixels.data() + line * whole[3] + mine[3].begin;
+        T* to = x.data() + n * step[0] + c * step[1] + h * step[2];
+        for (index_t w = 0; w < extents[3]; ++w) to[w * step[3]] = normalised[from[w]];
+      }
   }
 }
 
