@@ -4,6 +4,7 @@
 
 #include <tessera/comm/checked.hpp>
 #include <tessera/comm/mpi.hpp>
+#include <tessera/comm/plan_hash.hpp>
 #include <tessera/comm/recording.hpp>
 #include <tessera/comm/serial.hpp>
 #include <tessera/core/draw_svg.hpp>
@@ -18,6 +19,7 @@
 #include <tessera/layer/softmax.hpp>
 #include <tessera/model/resnet.hpp>
 #include <tessera/model/resnet_names.hpp>
+#include <tessera/model/transformer.hpp>
 #include <tessera/op/batch_matmul.hpp>
 #include <tessera/op/broadcast.hpp>
 #include <tessera/op/concat.hpp>
@@ -28,6 +30,12 @@
 #include <tessera/op/slice.hpp>
 #include <tessera/op/transpose.hpp>
 #include <tessera/plan/collectives.hpp>
+#include <tessera/plan/training_memory.hpp>
 #include <tessera/redistribute/halo.hpp>
+#include <tessera/train/checkpoint.hpp>
+#include <tessera/train/log.hpp>
 #include <tessera/train/session.hpp>
+#include <tessera/train/token_batches.hpp>
 #include <tessera/train/trainer.hpp>
+#include <tessera/train/validation.hpp>
+#include <tessera/train/weights.hpp>

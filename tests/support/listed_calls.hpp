@@ -56,8 +56,16 @@ void check_listed_calls(tessera::shape<Rank> const& extents, Input input) {
   CHECK(received[0] == messages[0]);
   CHECK(received[1] == messages[1]);
   REQUIRE(found.size() == wanted.size());
-  REQUIRE(found_forward == wanted_forward);
-  CHECK(std::equal(found.begin(), found.begin() + found_forward, wanted.begin()));
+  // Gathers of shared parameters come between the other calls of forward.
+  const auto gathers = list.count(phase::parameter);
+  REQUIRE(found_forward >= wanted_forward);
+  REQUIRE(found_forward <= wanted_forward + gathers);
+  auto next = found.begin();
+  for (std::ptrdiff_t i = 0; i < wanted_forward; ++i) {
+    next = std::find(next, found.begin() + found_forward, wanted[static_cast<std::size_t>(i)]);
+    REQUIRE(next != found.begin() + found_forward);
+    ++next;
+  }
   // Buckets are reduced during backward, as soon as they are complete: the order differs from the list's there.
   std::sort(found.begin(), found.end());
   std::sort(wanted.begin(), wanted.end());

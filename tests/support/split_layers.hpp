@@ -52,8 +52,7 @@ using step = parallel<chain<Edge, first_layer, Layers..., Edge>, Input, fuse::al
 /// an all-reduce 2 (n - 1) / n of them, an all-gather or reduce-scatter (n - 1) / n of the whole one.
 constexpr index_t received(collective kind, int devices, index_t bytes) {
   switch (kind) {
-    case collective::all_reduce:
-    case collective::all_reduce_moments: return 2 * bytes * (devices - 1) / devices;
+    case collective::all_reduce: return 2 * bytes * (devices - 1) / devices;
     case collective::all_gather:
     case collective::reduce_scatter: return bytes * (devices - 1) / devices;
     default: return bytes;

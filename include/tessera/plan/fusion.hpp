@@ -1,6 +1,8 @@
 #pragma once
 
 #include <tessera/layer/parameter.hpp>
+#include <tessera/plan/backward_times.hpp>
+#include <tessera/plan/earliest_buckets.hpp>
 
 #include <cstddef>
 #include <vector>
@@ -32,9 +34,58 @@ struct each {
   static constexpr bool cuts_before(int, index_t, index_t) { return true; }
 };
 
+/// The buckets with which the last reduction of backward is done earliest (`earliest_buckets`), after the links of
+/// `Machine` and the time that its devices take for the layers (`gradient_times`). Extents that only run time knows, as
+/// that of the batch, count as `Unknown`.
+///
+/// `Machine` has `along<Axis>` (`machine_along`), `operations_per_second` and `bytes_per_second` (`computing_machine`).
+template <class Machine, index_t Unknown = 32>
+struct automatic_on {
+  static_assert(computing_machine<Machine>,
+                "tessera: fuse::automatic_on needs a machine that says how fast it computes; give it static members "
+                "operations_per_second and bytes_per_second, both positive, beside along<Axis>");
+  static_assert(Unknown > 0,
+                "tessera: fuse::automatic_on counts extents that only run time knows as a positive number; name the "
+                "usual size of the batch");
+  using machine = Machine;
+  static constexpr index_t unknown = Unknown;
+};
+
+/// The same for ranks that share the memory of a host.
+using automatic = automatic_on<tessera::machine::shared_memory>;
+
 }  // namespace tessera::fuse
 
 namespace tessera {
+
+namespace detail {
+
+/// The first of the parameters that share the memory of parameter `i`: `i` itself, where it is not tied.
+template <int Axes>
+constexpr int first_of_tie(std::vector<parameter_info<Axes>> const& list, int i) {
+  void const* const tie = list[static_cast<std::size_t>(i)].tie;
+  for (int first = 0; tie != nullptr && first < i; ++first)
+    if (list[static_cast<std::size_t>(first)].tie == tie) return first;
+  return i;
+}
+
+/// Whether parameters of a bound model that share their memory have the same extents and layouts.
+template <class Bound>
+constexpr bool ties_agree() {
+  std::vector<parameter_info<Bound::mesh::axes>> list;
+  Bound::append_parameters(list);
+  for (int i = 0; i < static_cast<int>(list.size()); ++i) {
+    auto const& one = list[static_cast<std::size_t>(i)];
+    if (one.tie == nullptr) continue;
+    auto const& first = list[static_cast<std::size_t>(first_of_tie(list, i))];
+    for (int d = 0; d < max_rank; ++d)
+      if (one.extents[d] != first.extents[d]) return false;
+    if (one.rank != first.rank || !(one.layout == first.layout) || !(one.gradient == first.gradient)) return false;
+  }
+  return true;
+}
+
+}  // namespace detail
 
 /// Gradients that are reduced together, over the same axes, from one contiguous buffer.
 struct gradient_bucket {
@@ -43,40 +94,118 @@ struct gradient_bucket {
   std::vector<int> members{};  ///< positions among the trainable parameters, in the order of the buffer
 };
 
+namespace detail {
+
+/// Picoseconds of an all-reduce over so many ranks, as redistribute/cost.hpp counts them: those of its rounds, and
+/// those of its bytes.
+constexpr index_t latency_time(link_cost const& link, int ranks) {
+  return static_cast<index_t>(2 * doubling_rounds(ranks) * link.latency * 1e12);
+}
+constexpr index_t transfer_time(link_cost const& link, int ranks, index_t bytes) {
+  const double received = 2 * static_cast<double>(bytes) * (1 - 1.0 / ranks);
+  return static_cast<index_t>(received * link.seconds_per_byte * 1e12);
+}
+
+/// The axes over which the gradient is a sum that somebody has to make: none where it comes out whole, and for a
+/// parameter that others own.
+template <device_mesh Mesh>
+constexpr axis_set reduced_axes(std::vector<parameter_info<Mesh::axes>> const& trainable, int position) {
+  if (first_of_tie(trainable, position) != position) return 0;
+  auto const& p = trainable[static_cast<std::size_t>(position)];
+  unsigned axes = 0;
+  for (int a = 0; a < Mesh::axes; ++a)
+    if (p.gradient[a].is_partial() && Mesh::sizes[static_cast<std::size_t>(a)] > 1) axes |= 1u << a;
+  return static_cast<axis_set>(axes);
+}
+
+/// Buckets of the gradients over each set of axes; `cuts(axes, gradient, size)` says whether one begins before a
+/// gradient, sizes are in bytes.
+template <device_mesh Mesh, class Cuts>
+constexpr std::vector<gradient_bucket> cut_gradients(std::vector<parameter_info<Mesh::axes>> const& trainable,
+                                                     index_t element_bytes, Cuts cuts) {
+  std::vector<gradient_bucket> buckets;
+  std::vector<int> open(std::size_t{1} << Mesh::axes, -1);  // the last bucket of each set of axes
+  const int n = static_cast<int>(trainable.size());
+  for (int gradient = 0; gradient < n; ++gradient) {
+    const int position = n - 1 - gradient;
+    const axis_set axes = reduced_axes<Mesh>(trainable, position);
+    const index_t size = trainable[static_cast<std::size_t>(position)].template local_size<Mesh>({}) * element_bytes;
+    const bool begins = cuts(axes, gradient, size);
+    if (axes == 0) continue;
+    if (open[axes] < 0 || begins) {
+      open[axes] = static_cast<int>(buckets.size());
+      buckets.push_back({axes, 0, {}});
+    }
+    gradient_bucket& bucket = buckets[static_cast<std::size_t>(open[axes])];
+    bucket.members.push_back(position);
+    bucket.last = position;
+  }
+  return buckets;
+}
+
+}  // namespace detail
+
 /// A static partition of the gradients of a model's trainable parameters. A bucket holds gradients that are partial
-/// over the same axes; gradients that come out whole are in none. `Policy` is one of `tessera::fuse`.
+/// over the same axes; gradients that come out whole are in none, and those of tied parameters are in that of the first
+/// of these. `Policy` is one of `fuse::at`, `fuse::bytes`, `fuse::all` and `fuse::each`.
 ///
 /// Sizes are those of the rank at coordinates 0, which holds the largest blocks, so the partition is the same on all
 /// ranks by construction.
 template <device_mesh Mesh, class Policy>
 constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info<Mesh::axes>> const& trainable,
                                                       index_t element_bytes) {
-  std::vector<gradient_bucket> buckets;
-  // The open bucket of each set of axes, and the bytes in it.
-  std::vector<int> open(std::size_t{1} << Mesh::axes, -1);
-  std::vector<index_t> held(open.size(), 0);
-  const int n = static_cast<int>(trainable.size());
-  for (int gradient = 0; gradient < n; ++gradient) {
-    const int position = n - 1 - gradient;
-    auto const& p = trainable[static_cast<std::size_t>(position)];
-    if (Policy::cuts_before(gradient, 0, 0))
-      for (int& bucket : open) bucket = -1;
-    unsigned axes = 0;
-    for (int a = 0; a < Mesh::axes; ++a)
-      if (p.gradient[a].is_partial() && Mesh::sizes[static_cast<std::size_t>(a)] > 1) axes |= 1u << a;
-    if (axes == 0) continue;
-    const index_t size = p.template local_size<Mesh>({}) * element_bytes;
-    if (open[axes] < 0 || Policy::cuts_before(gradient, held[axes], size)) {
-      open[axes] = static_cast<int>(buckets.size());
-      held[axes] = 0;
-      buckets.push_back({static_cast<axis_set>(axes), 0, {}});
+  std::vector<index_t> held(std::size_t{1} << Mesh::axes, 0);  // bytes in the open bucket of each set of axes
+  std::vector<char> closed(held.size(), 1);
+  return detail::cut_gradients<Mesh>(trainable, element_bytes, [&](axis_set axes, int gradient, index_t size) {
+    if (Policy::cuts_before(gradient, 0, 0)) closed.assign(closed.size(), 1);
+    const bool begins = closed[axes] != 0 || Policy::cuts_before(gradient, held[axes], size);
+    held[axes] = (begins ? 0 : held[axes]) + size;
+    closed[axes] = 0;
+    return begins;
+  });
+}
+
+/// The partition that is reduced earliest on a machine when the gradients exist at these times (`gradient_times`), by
+/// position. The reductions over each set of axes are taken to have links of their own.
+template <device_mesh Mesh, class Machine>
+constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info<Mesh::axes>> const& trainable,
+                                                      index_t element_bytes, std::vector<index_t> const& times) {
+  const std::size_t n = trainable.size();
+  std::vector<char> begins(n, 0);  // by gradient
+  for (unsigned set = 1; set <= Mesh::all; ++set) {
+    const auto axes = static_cast<axis_set>(set);
+    if (axes != Mesh::cutting(axes)) continue;
+    const int ranks = Mesh::group_size(axes);
+    const link_cost link = links_of<Mesh, Machine>.of(axes);
+    std::vector<timed_gradient> timed;
+    std::vector<std::size_t> which;
+    for (std::size_t gradient = 0; gradient < n; ++gradient) {
+      const std::size_t position = n - 1 - gradient;
+      if (detail::reduced_axes<Mesh>(trainable, static_cast<int>(position)) != axes) continue;
+      const index_t bytes = trainable[position].template local_size<Mesh>({}) * element_bytes;
+      timed.push_back({times[position], detail::transfer_time(link, ranks, bytes)});
+      which.push_back(gradient);
     }
-    gradient_bucket& bucket = buckets[static_cast<std::size_t>(open[axes])];
-    bucket.members.push_back(position);
-    bucket.last = position;
-    held[axes] += size;
+    int begin = 0;
+    for (const int end : earliest_buckets(timed, detail::latency_time(link, ranks))) {
+      begins[which[static_cast<std::size_t>(begin)]] = 1;
+      begin = end;
+    }
   }
-  return buckets;
+  return detail::cut_gradients<Mesh>(trainable, element_bytes, [&](axis_set, int gradient, index_t) {
+    return begins[static_cast<std::size_t>(gradient)] != 0;
+  });
+}
+
+/// The buckets of a bound model by any policy.
+template <class Bound, class Policy>
+constexpr std::vector<gradient_bucket> fuse_gradients_of(
+    std::vector<parameter_info<Bound::mesh::axes>> const& trainable, index_t element_bytes) {
+  if constexpr (requires { typename Policy::machine; })
+    return fuse_gradients<typename Bound::mesh, typename Policy::machine>(
+        trainable, element_bytes, gradient_times<Bound, typename Policy::machine>(element_bytes, Policy::unknown));
+  else
+    return fuse_gradients<typename Bound::mesh, Policy>(trainable, element_bytes);
 }
 
 }  // namespace tessera

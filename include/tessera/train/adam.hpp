@@ -2,6 +2,7 @@
 
 #include <tessera/backend/settings.hpp>
 #include <tessera/train/network.hpp>
+#include <tessera/train/option_check.hpp>
 
 namespace tessera {
 
@@ -13,19 +14,51 @@ struct adam_moments {
   std::vector<tensor<T, 1, Memory>> first{};
   std::vector<tensor<T, 1, Memory>> second{};
   index_t steps = 0;
+
+  /// Memory for the means of these parameters, zeros.
+  void prepare(std::vector<parameter_view<T>> const& parameters) {
+    first.clear();
+    second.clear();
+    for (auto const& p : parameters) {
+      if (!p.trainable) continue;
+      first.emplace_back(p.value.extents, T{0});
+      second.emplace_back(p.value.extents, T{0});
+    }
+  }
 };
+
+template <class Optimizer, class F>
+void visit_adam_options(Optimizer& of, F& f) {
+  f("learning_rate", of.learning_rate);
+  f("beta1", of.beta1);
+  f("beta2", of.beta2);
+  f("epsilon", of.epsilon);
+  f("weight_decay", of.weight_decay);
+}
+
+template <class T, class Memory, class F>
+void visit_adam_state(adam_moments<T, Memory>& s, F& f) {
+  f("exp_avg", s.first);
+  f("exp_avg_sq", s.second);
+}
+
+template <class Optimizer>
+void check_adam(Optimizer const& with) {
+  require_not_negative("the learning_rate", with.learning_rate);
+  require_share("beta1", with.beta1);
+  require_share("beta2", with.beta2);
+  require_not_negative("epsilon", with.epsilon);
+  require_not_negative("the weight_decay", with.weight_decay);
+}
 
 template <class Optimizer, class Kernels, class T, class Memory>
 void adam_update_all(Optimizer const& with, bool decoupled, Kernels& kernels,
                      std::vector<parameter_view<T>> const& parameters, adam_moments<T, Memory>& s) {
-  const bool fresh = s.steps++ == 0;
+  check_adam(with);
+  if (s.steps++ == 0) s.prepare(parameters);
   std::size_t i = 0;
   for (auto const& p : parameters) {
     if (!p.trainable) continue;
-    if (fresh) {
-      s.first.emplace_back(p.value.extents, T{0});
-      s.second.emplace_back(p.value.extents, T{0});
-    }
     kernels.adam_update(
         p.value, p.gradient, s.first[i].view(), s.second[i].view(),
         {with.learning_rate, with.beta1, with.beta2, with.epsilon, with.weight_decay, decoupled, s.steps});
@@ -39,7 +72,8 @@ void adam_update_all(Optimizer const& with, bool decoupled, Kernels& kernels,
 /// v = beta2 v + (1 - beta2) d^2, both from 0; in step t the parameter moves by
 /// -learning_rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
 ///
-/// Every rank updates its own blocks: no communication.
+/// Every rank updates its own blocks: no communication. `check` and `step` throw where an option is negative or not
+/// finite, or a beta is not below 1.
 struct adam {
   double learning_rate = 0.001;
   double beta1 = 0.9;
@@ -51,6 +85,29 @@ struct adam {
   template <class T, class Memory>
   struct state : detail::adam_moments<T, Memory> {};
 
+  /// How many values it remembers of each element (`training_memory`).
+  constexpr index_t values_per_element() const { return 2; }
+
+  /// For checkpoints, as in `momentum`.
+  static constexpr char const* name = "adam";
+  template <class F>
+  void visit_options(F&& f) {
+    detail::visit_adam_options(*this, f);
+  }
+  template <class State, class F>
+  void visit_state(State& s, F&& f) const {
+    detail::visit_adam_state(s, f);
+  }
+
+  /// Memory for what is remembered of these parameters. `step` calls it where no step came before.
+  template <class T, class Memory>
+  void prepare(std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
+    s.prepare(parameters);
+  }
+
+  /// Throws where an option makes no sense.
+  void check() const { detail::check_adam(*this); }
+
   /// Moves all trainable parameters by their gradients.
   template <class Kernels, class T, class Memory>
   void step(Kernels& kernels, std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
@@ -59,7 +116,7 @@ struct adam {
 };
 
 /// Adam with decoupled weight decay (I. Loshchilov and F. Hutter, ICLR 2019): the parameter is first multiplied by
-/// 1 - learning_rate * weight_decay, and d = g.
+/// 1 - learning_rate * weight_decay, and d = g. Throws as `adam` does.
 struct adamw {
   double learning_rate = 0.001;
   double beta1 = 0.9;
@@ -70,6 +127,29 @@ struct adamw {
   /// What the optimizer remembers of each trainable parameter.
   template <class T, class Memory>
   struct state : detail::adam_moments<T, Memory> {};
+
+  /// How many values it remembers of each element (`training_memory`).
+  constexpr index_t values_per_element() const { return 2; }
+
+  /// For checkpoints, as in `momentum`.
+  static constexpr char const* name = "adamw";
+  template <class F>
+  void visit_options(F&& f) {
+    detail::visit_adam_options(*this, f);
+  }
+  template <class State, class F>
+  void visit_state(State& s, F&& f) const {
+    detail::visit_adam_state(s, f);
+  }
+
+  /// Memory for what is remembered of these parameters. `step` calls it where no step came before.
+  template <class T, class Memory>
+  void prepare(std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
+    s.prepare(parameters);
+  }
+
+  /// Throws where an option makes no sense.
+  void check() const { detail::check_adam(*this); }
 
   /// Moves all trainable parameters by their gradients.
   template <class Kernels, class T, class Memory>

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tessera {
 
@@ -17,7 +20,17 @@ struct progress {
   double loss = 0;       ///< of the last step
   double mean_loss = 0;  ///< over the steps of this epoch
   double rate = 0;       ///< rows a second in this epoch, over all ranks
-  double seconds = 0;    ///< since the epoch began
+  double seconds = 0;    ///< since the epoch began, or training was resumed in it
+  double loss_sum = 0;   ///< over the steps of this epoch
+  double loss_scale = 1;  ///< what the loss of the next step is multiplied by (train/loss_scale.hpp)
+  index_t skipped = 0;    ///< steps since training began whose gradients were infinite or NaN, so nothing moved
+  /// The mean loss of each epoch that has ended.
+  std::vector<double> epoch_losses{};
+  /// What the last validation found: accuracy and loss (train/validation.hpp).
+  std::optional<double> validation_accuracy{};
+  std::optional<double> validation_loss{};
+  /// Ends training with the epoch.
+  bool stop = false;
 };
 
 /// Prints the loss every so many steps and its mean after each epoch, on rank 0 (MindSpore's LossMonitor).
@@ -35,12 +48,20 @@ struct loss_monitor {
   }
 };
 
-/// A bar with loss, images a second and time left, on rank 0. Where output is no terminal it prints a line an epoch.
+/// Prints how long each epoch took, and a step of it on average, on rank 0 (MindSpore's TimeMonitor).
+struct time_monitor {
+  void on_epoch_end(progress const& p) const {
+    std::printf("epoch %lld: %.1f s, %.2f ms a step\n", static_cast<long long>(p.epoch + 1), p.seconds,
+                p.steps > 0 ? 1e3 * p.seconds / static_cast<double>(p.steps) : 0.0);
+  }
+};
+
+/// A bar with loss, images (or what else the rows are) a second and time left, on rank 0. Where output is no terminal it prints a line an epoch.
 ///
 /// Debian has no C++ library for this, so it is a few lines of our own.
 class progress_bar {
  public:
-  explicit progress_bar(bool terminal) : terminal_(terminal) {}
+  explicit progress_bar(bool terminal, std::string rows = "images") : terminal_(terminal), rows_(std::move(rows)) {}
 
   void on_step(progress const& p) {
     if (!terminal_ || (p.seconds - shown_ < 0.1 && p.step != p.steps)) return;
@@ -48,14 +69,14 @@ class progress_bar {
     const double done = static_cast<double>(p.step) / static_cast<double>(p.steps);
     const auto filled = static_cast<std::size_t>(done * width);
     const double left = done > 0 ? p.seconds * (1 - done) / done : 0;
-    std::printf("\r%s [%s%s] %3.0f%%  loss %.4f  %.0f images/s  %.0f s left ", name(p).c_str(),
+    std::printf("\r%s [%s%s] %3.0f%%  loss %.4f  %.0f %s/s  %.0f s left ", name(p).c_str(),
                 std::string(filled, '#').c_str(), std::string(width - filled, '.').c_str(), 100 * done, p.mean_loss,
-                p.rate, left);
+                p.rate, rows_.c_str(), left);
     std::fflush(stdout);
   }
   void on_epoch_end(progress const& p) {
-    std::printf("%s%s: mean loss %.4f, %.0f images/s, %.1f s%s\n", terminal_ ? "\r" : "", name(p).c_str(), p.mean_loss,
-                p.rate, p.seconds, terminal_ ? "\033[K" : "");
+    std::printf("%s%s: mean loss %.4f, %.0f %s/s, %.1f s%s\n", terminal_ ? "\r" : "", name(p).c_str(), p.mean_loss,
+                p.rate, rows_.c_str(), p.seconds, terminal_ ? "\033[K" : "");
     std::fflush(stdout);
     shown_ = 0;
   }
@@ -67,6 +88,7 @@ class progress_bar {
   }
 
   bool terminal_;
+  std::string rows_;
   double shown_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <tessera/backend/settings.hpp>
 #include <tessera/train/network.hpp>
+#include <tessera/train/option_check.hpp>
 
 namespace tessera {
 
@@ -9,7 +10,8 @@ namespace tessera {
 ///
 /// d = g + weight_decay * p; the buffer is d in the first step, then momentum * buffer + (1 - dampening) * d; the
 /// parameter moves by -learning_rate times the buffer, or times d + momentum * buffer with Nesterov (I. Sutskever,
-/// J. Martens, G. Dahl and G. Hinton, ICML 2013). Every rank updates its own blocks: no communication.
+/// J. Martens, G. Dahl and G. Hinton, ICML 2013). Every rank updates its own blocks: no communication. `check` and
+/// `step` throw where an option is negative or not finite.
 struct momentum {
   double learning_rate = 0.01;
   double momentum = 0.9;
@@ -24,14 +26,50 @@ struct momentum {
     index_t steps = 0;
   };
 
+  /// How many values it remembers of each element (`training_memory`).
+  constexpr index_t values_per_element() const { return momentum != 0 ? 1 : 0; }
+
+  /// For checkpoints: its name, `f(name, option)` for each option, and `f(name, blocks)` for what it remembers, with a
+  /// block for each trainable parameter.
+  static constexpr char const* name = "momentum";
+  template <class F>
+  void visit_options(F&& f) {
+    f("learning_rate", learning_rate);
+    f("momentum", momentum);
+    f("dampening", dampening);
+    f("weight_decay", weight_decay);
+    f("nesterov", nesterov);
+  }
+  template <class State, class F>
+  void visit_state(State& s, F&& f) const {
+    if (momentum != 0) f("momentum", s.buffers);
+  }
+
+  /// Memory for what is remembered of these parameters. `step` calls it where no step came before.
+  template <class T, class Memory>
+  void prepare(std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
+    s.buffers.clear();
+    for (auto const& p : parameters)
+      if (p.trainable) s.buffers.emplace_back(momentum != 0 ? p.value.extents : shape<1>{});
+  }
+
+  /// Throws where an option makes no sense.
+  void check() const {
+    detail::require_not_negative("the learning_rate", learning_rate);
+    detail::require_not_negative("the momentum", momentum);
+    detail::require_not_negative("the dampening", dampening);
+    detail::require_not_negative("the weight_decay", weight_decay);
+  }
+
   /// Moves all trainable parameters by their gradients.
   template <class Kernels, class T, class Memory>
   void step(Kernels& kernels, std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
+    check();
     const bool first = s.steps++ == 0;
+    if (first) prepare(parameters, s);
     std::size_t i = 0;
     for (auto const& p : parameters) {
       if (!p.trainable) continue;
-      if (first) s.buffers.emplace_back(momentum != 0 ? p.value.extents : shape<1>{});
       kernels.sgd_update(p.value, p.gradient, s.buffers[i++].view(),
                          {learning_rate, momentum, dampening, weight_decay, nesterov, first});
     }

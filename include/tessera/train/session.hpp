@@ -3,22 +3,26 @@
 #include <tessera/backend/eigen.hpp>
 #include <tessera/comm/mesh_groups.hpp>
 #include <tessera/comm/mpi.hpp>
+#include <tessera/comm/processors.hpp>
 #include <tessera/comm/serial.hpp>
 #include <tessera/core/context.hpp>
 #include <tessera/train/network.hpp>
+#include <tessera/train/pipeline.hpp>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <string>
 #include <thread>
 
 namespace tessera {
 
 /// A context made of any communicator: what a rank needs to be part of a mesh.
 ///
-/// Constructed on all ranks of `world` together. Throws `error` where the world does not have the mesh's size.
+/// Constructed on all ranks of `world` together. Throws `error` where the world does not have the mesh's size. Kernels
+/// of a rank run on `threads` threads where the backend can.
 template <device_mesh Mesh, communicator Comm, class Backend = eigen>
 class team {
  public:
@@ -27,7 +31,9 @@ class team {
   using backend = Backend;
   using context_type = team;
 
-  explicit team(Comm const& world) : groups_(world) {}
+  explicit team(Comm const& world, int threads = 1) : groups_(world) {
+    if constexpr (requires { kernels_.use_threads(threads); }) kernels_.use_threads(threads);
+  }
   team(team const&) = delete;
   team& operator=(team const&) = delete;
 
@@ -83,6 +89,25 @@ class program {
   mpi_environment environment_;
 };
 
+/// Settings of `session`, the same on all ranks.
+struct session_options {
+  /// Threads that the kernels of a rank run on. 0: as many as it has processors, those of its machine that it may run
+  /// on, each shared evenly by the ranks that may.
+  int threads = 0;
+  mpi_options mpi{};
+};
+
+namespace detail {
+
+inline int threads_of_rank(session_options const& options, int processors) {
+  if (options.threads < 0)
+    throw error("threads = " + std::to_string(options.threads), "a number of threads, or 0 for this rank's processors",
+                "correct the session_options");
+  return options.threads == 0 ? processors : options.threads;
+}
+
+}  // namespace detail
+
 /// The program on its mesh under MPI: declared first in `main`, and a context for everything else.
 ///
 ///     int main(int argc, char** argv) {
@@ -92,9 +117,15 @@ class program {
 template <device_mesh Mesh, class Backend = eigen>
 class session : program, public team<Mesh, mpi_comm, Backend> {
  public:
-  session() : team<Mesh, mpi_comm, Backend>(mpi_comm()) {}
-  session(int& argc, char**& argv, mpi_options options = {})
-      : program(argc, argv), team<Mesh, mpi_comm, Backend>(mpi_comm(MPI_COMM_WORLD, options)) {}
+  explicit session(session_options const& options = {})
+      : team<Mesh, mpi_comm, Backend>(mpi_comm(MPI_COMM_WORLD, options.mpi), threads(options)) {}
+  session(int& argc, char**& argv, session_options const& options = {})
+      : program(argc, argv), team<Mesh, mpi_comm, Backend>(mpi_comm(MPI_COMM_WORLD, options.mpi), threads(options)) {}
+
+ private:
+  static int threads(session_options const& options) {
+    return detail::threads_of_rank(options, detail::processors_of_rank(MPI_COMM_WORLD));
+  }
 };
 
 }  // namespace tessera

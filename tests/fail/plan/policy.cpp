@@ -1,4 +1,4 @@
-// expect: tessera: this is no policy of a parallel model; it takes input<...>, data_parallel<...> and one of fuse::at, fuse::bytes, fuse::all and fuse::each
+// expect: tessera: this is no policy of a parallel model; it takes input<...>, one of data_parallel<...> and input_layout<...>, one of fuse::at, fuse::bytes, fuse::all, fuse::each and fuse::automatic, optimizer_parallel<...>, and pipeline<...>
 #include "../world.hpp"
 
 #include <tessera/layer/linear.hpp>

@@ -41,4 +41,19 @@ TEST_CASE("a warm-up rises in a straight line to where the next schedule begins"
   CHECK(warm_up{1, cosine_rate{.rate = 1, .steps = 2}}(0) == 0.5);
 }
 
+TEST_CASE("rates, factors and numbers of steps that make no sense are refused") {
+  for (const double bad : {-0.1, std::nan(""), HUGE_VAL}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(constant_rate{bad}(0), error);
+    CHECK_THROWS_AS((step_rate{.rate = bad}(0)), error);
+    CHECK_THROWS_AS((step_rate{.rate = 1, .factor = bad}(0)), error);
+    CHECK_THROWS_AS((cosine_rate{.rate = bad, .steps = 2}(5)), error);
+    CHECK_THROWS_AS((cosine_rate{.rate = 1, .steps = 2, .last = bad}(0)), error);
+    CHECK_THROWS_AS((warm_up{2, constant_rate{bad}}(0)), error);
+  }
+  CHECK_THROWS_WITH_AS((cosine_rate{.rate = 1, .steps = -2}(0)),
+                       "tessera: cosine_rate::steps of -2; wanted 0 or more; mend the option", error);
+  CHECK_THROWS_AS((warm_up{-1, constant_rate{1}}(0)), error);
+}
+
 }  // namespace
