@@ -39,10 +39,25 @@ double positive_number(std::string const& text, std::string const& option) {
   } catch (std::exception const&) {
     used = 0;
   }
-  if (used == 0 || used != text.size() || !(number > 0) || number == std::numeric_limits<double>::infinity())
+  // The cost of a byte is the reciprocal of a bandwidth, so that has to be a number too.
+  if (used == 0 || used != text.size() || !(number > 0) || !std::isfinite(number) || !std::isfinite(1 / number))
     throw ts::error("'" + text + "' in " + option, "a positive number",
                     "write a number such as 1e-6 for all axes, or one for each axis: x=2e-6,y=1e-6");
   return number;
+}
+
+/// What lies between the commas of a text; those in the arguments of a name, as in `pair<x,y>`, are its own.
+std::vector<std::string> between_commas(std::string const& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : text) {
+    depth += (c == '<' || c == '(') - (c == '>' || c == ')');
+    if (c == ',' && depth == 0)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
 }
 
 /// Reads `1e-6`, or `x=2e-6,y=1e-6`, which names every axis of the mesh; `missing` for each axis where the text is
@@ -55,8 +70,8 @@ std::array<double, 8> per_axis(ts::named_mesh<8> const& mesh, std::string const&
     return values;
   }
   unsigned named = 0;
-  for (std::string const& part : CLI::detail::split(text, ',')) {
-    const std::string name = part.substr(0, part.find('='));
+  for (std::string const& part : between_commas(text)) {
+    const std::string name = part.substr(0, part.rfind('='));
     const int axis = mesh.find(name);
     if (axis < 0 || part.size() == name.size() || (named >> axis & 1) != 0)
       throw ts::error("'" + part + "' in " + option, "NAME=NUMBER once for each axis of the mesh " + to_string(mesh),
@@ -103,8 +118,12 @@ std::vector<std::string> cells(std::vector<std::string> line, ts::step_cost cons
   for (const ts::index_t number : {cost.received * element_bytes, cost.received, ts::index_t{cost.messages}})
     line.push_back(std::to_string(number));
   if (timed) {
+    const double microseconds = 1e6 * cost.seconds;
     char text[32];
-    std::snprintf(text, sizeof text, "%.3f", 1e6 * cost.seconds);
+    if (microseconds < 1e12)
+      std::snprintf(text, sizeof text, "%.3f", microseconds);
+    else
+      std::snprintf(text, sizeof text, "%.6g", microseconds);
     line.emplace_back(text);
   }
   return line;
@@ -161,10 +180,9 @@ void answer(request const& r, ts::named_mesh<8> const& mesh, std::vector<ts::ind
     json["to"] = to_string(mesh, to, Rank);
     json["steps"] = nlohmann::ordered_json::array();
     for (auto const& s : route.steps) {
-      nlohmann::ordered_json step{
-          {"kind", s.kind},
-          {"along", s.along.empty() ? std::vector<std::string>{} : CLI::detail::split(s.along, ',')},
-          {"layout", s.layout}};
+      nlohmann::ordered_json step{{"kind", s.kind},
+                                  {"along", s.along.empty() ? std::vector<std::string>{} : between_commas(s.along)},
+                                  {"layout", s.layout}};
       step.update(costs(s.cost, r.element_bytes, net.has_value()));
       json["steps"].push_back(step);
     }

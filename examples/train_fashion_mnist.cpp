@@ -32,6 +32,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--seed", s.seed, "Seed of initial weights and shuffling")->capture_default_str();
   app.add_option("--data", s.data, "Folder of the four IDX files, gzipped or not")->capture_default_str();
+  auto* checkpoint = app.add_option("--checkpoint", s.checkpoint, "Folder to save in after each epoch");
+  app.add_flag("--resume", s.resume, "Go on from the newest checkpoint of that folder, if it holds any")->needs(checkpoint);
   app.add_option("--progress", progress, "bar, lines, or auto: a bar where output is a terminal")
       ->check(CLI::IsMember({"auto", "bar", "lines"}))
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #include "train.hpp"
 
 #include <tessera/model/resnet.hpp>
+#include <tessera/train/checkpoint.hpp>
 #include <tessera/train/session.hpp>
 #include <tessera/train/trainer.hpp>
 
@@ -36,7 +37,13 @@ void train_on_mesh(settings const& s) {
     std::printf("%d x %d ranks, %lld images, %lld steps an epoch\n", Dp, Tp, static_cast<long long>(train.size()),
                 static_cast<long long>(train.size() / s.batch));
 
-  trainer.fit({train, s.batch, 0.2860f, 0.3530f, {.seed = s.seed}}, ts::epochs{s.epochs}, ts::progress_bar{s.bar});
+  const ts::image_batches batches{train, s.batch, 0.2860f, 0.3530f, {.seed = s.seed}};
+  ts::progress_bar bar{s.bar};
+  if (s.checkpoint.empty())
+    trainer.fit(batches, ts::epochs{s.epochs}, bar);
+  else
+    trainer.fit(batches, ts::epochs{s.epochs}, ts::resume{s.resume ? s.checkpoint : ""},
+                ts::checkpoint_every{.directory = s.checkpoint, .epochs = 1}, bar);
   const auto result = trainer.evaluate({test, s.batch, 0.2860f, 0.3530f});
   // [train]
   if (session.rank() == 0)

@@ -14,6 +14,8 @@ struct settings {
   double learning_rate = 0.01;
   std::uint64_t seed = 0;
   std::string data = "/usr/share/datasets/fashion-mnist";
+  std::string checkpoint{};  // folder; empty: none are saved
+  bool resume = false;
   bool bar = true;
 };
 
