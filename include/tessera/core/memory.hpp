@@ -31,8 +31,15 @@ class memory_handle {
     if (block_ != nullptr) block_->owners.fetch_add(1, std::memory_order_relaxed);
   }
   memory_handle(memory_handle&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
-  memory_handle& operator=(memory_handle other) noexcept {
-    std::swap(block_, other.block_);
+  // By reference: clang++ 14 does not destroy a by-value parameter made of `{}` in a template.
+  memory_handle& operator=(memory_handle const& other) noexcept {
+    memory_handle copy(other);
+    std::swap(block_, copy.block_);
+    return *this;
+  }
+  memory_handle& operator=(memory_handle&& other) noexcept {
+    memory_handle taken(std::move(other));
+    std::swap(block_, taken.block_);
     return *this;
   }
   ~memory_handle() {
