@@ -24,12 +24,14 @@ class rounded : public B {
   static_assert(number_format<Format>,
                 "tessera: rounded<Backend, Format> rounds to a floating-point format: name bfloat16 or float16");
   static_assert(backend<B>, "tessera: the first of rounded<Backend, Format> is not a backend: name one, as eigen");
-  static_assert(computes_in<B, float>,
-                "tessera: the backend of rounded<Backend, Format> has a format of its own already: name one that computes "
-                "in float");
-  static_assert(std::is_same_v<typename B::memory, host_memory>,
-                "tessera: rounded computes on the host, and this backend's blocks lie elsewhere: name a backend on host "
-                "memory");
+  static_assert(
+      computes_in<B, float>,
+      "tessera: the backend of rounded<Backend, Format> has a format of its own already: name one that computes "
+      "in float");
+  static_assert(
+      std::is_same_v<typename B::memory, host_memory>,
+      "tessera: rounded computes on the host, and this backend's blocks lie elsewhere: name a backend on host "
+      "memory");
 
  public:
   template <class F>
@@ -37,11 +39,12 @@ class rounded : public B {
 
   rounded() = default;
   /// As `B`, where it has threads.
-  explicit rounded(int threads, index_t grain = detail::parallel_grain)
-    requires std::is_constructible_v<B, int, index_t>
+  explicit rounded(int threads,
+                   index_t grain = detail::parallel_grain) requires std::is_constructible_v<B, int, index_t>
       : B(threads, grain), scratch_(threads, grain) {}
 
-  void use_threads(int threads) requires requires(B b) { b.use_threads(threads); } {
+  void use_threads(int threads) requires requires(B b) { b.use_threads(threads); }
+  {
     B::use_threads(threads);
     scratch_.use_threads(threads);
   }

@@ -48,8 +48,8 @@ inline constexpr double smallest_normal_of = detail::power_of_two(2 - (1 << (F::
 template <number_format F>
 inline constexpr double smallest_of = smallest_normal_of<F>* detail::power_of_two(-F::fraction_bits);
 
-/// `x` rounded to the nearest number of the format, to the even one of two as near: infinite beyond the range, gradually
-/// less exact below `smallest_normal_of`, NaN as it is, the sign kept. From float or double in one rounding.
+/// `x` rounded to the nearest number of the format, to the even one of two as near: infinite beyond the range,
+/// gradually less exact below `smallest_normal_of`, NaN as it is, the sign kept. From float or double in one rounding.
 template <number_format F, std::floating_point T>
 constexpr T rounded_to(T x) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "tessera: only float and double are rounded");
