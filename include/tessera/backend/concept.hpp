@@ -210,8 +210,9 @@ concept attention_kernels = requires(B b, head_rows<T const> in, head_rows<T> ou
 
 }  // namespace detail
 
-/// Whether the matrix products, convolutions and attention of backend `B` take operands of `Format`: those of the blocks
-/// (float, double), or a format like `bfloat16` to which they are rounded. `B` says so by a constant `computes<Format>`.
+/// Whether the matrix products, convolutions and attention of backend `B` take operands of `Format`: those of the
+/// blocks (float, double), or a format like `bfloat16` to which they are rounded. `B` says so by a constant
+/// `computes<Format>`.
 template <class B, class Format>
 concept computes_in = B::template computes<Format>;
 
@@ -222,6 +223,12 @@ concept backend_for = detail::matrix_kernels<B, T> && detail::convolution_kernel
     detail::array_kernels<B, T> && detail::softmax_kernels<B, T> && detail::cross_entropy_kernels<B, T> &&
     detail::batch_norm_kernels<B, T> && detail::pooling_kernels<B, T> && detail::row_norm_kernels<B, T> &&
     detail::group_norm_kernels<B, T> && detail::embedding_kernels<B, T> && detail::attention_kernels<B, T>;
+
+/// Whether a backend sums over the batch in a fixed number of blocks, as `deterministic` does.
+template <class B>
+concept deterministic_backend = requires {
+  { B::batch_blocks } -> std::convertible_to<int>;
+};
 
 /// Memory, a storage order and kernels on one rank's blocks. Nothing above this room knows how they are made.
 ///

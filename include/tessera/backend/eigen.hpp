@@ -287,14 +287,14 @@ class eigen : public detail::elementwise_members<eigen>,
   }
   template <class T>
   void avg_pool2d_forward(operand<T, 4> x, block<T, 4> y, pool2d_geometry const& geometry) {
-    by_outer(x, 2, [&](auto of_part, auto&) {
-      detail::eigen_kernels::avg_pool2d_forward<T>(of_part(x), of_part(y), geometry);
+    by_outer(x, 2, [&](auto of_part, auto& own) {
+      detail::eigen_kernels::avg_pool2d_forward<T>(of_part(x), of_part(y), geometry, own);
     });
   }
   template <class T>
   void avg_pool2d_backward(operand<T, 4> dy, block<T, 4> dx, pool2d_geometry const& geometry) {
-    by_outer(dx, 2, [&](auto of_part, auto&) {
-      detail::eigen_kernels::avg_pool2d_backward<T>(of_part(dy), of_part(dx), geometry);
+    by_outer(dx, 2, [&](auto of_part, auto& own) {
+      detail::eigen_kernels::avg_pool2d_backward<T>(of_part(dy), of_part(dx), geometry, own);
     });
   }
   /// y [N, C, 1, 1] = sum over height and width / `count`, the number of pixels of the whole image.
@@ -311,14 +311,14 @@ class eigen : public detail::elementwise_members<eigen>,
   /// y = what the block adds to the means of windows over whole images (`adaptive_window`).
   template <class T>
   void adaptive_avg_pool_forward(operand<T, 4> x, block<T, 4> y, image_part const& part) {
-    by_outer(x, 1, [&](auto of_part, auto&) {
-      detail::eigen_kernels::adaptive_avg_pool_forward<T>(of_part(x), of_part(y), part);
+    by_outer(x, 1, [&](auto of_part, auto& own) {
+      detail::eigen_kernels::adaptive_avg_pool_forward<T>(of_part(x), of_part(y), part, own);
     });
   }
   template <class T>
   void adaptive_avg_pool_backward(operand<T, 4> dy, block<T, 4> dx, image_part const& part) {
-    by_outer(dx, 1, [&](auto of_part, auto&) {
-      detail::eigen_kernels::adaptive_avg_pool_backward<T>(of_part(dy), of_part(dx), part);
+    by_outer(dx, 1, [&](auto of_part, auto& own) {
+      detail::eigen_kernels::adaptive_avg_pool_backward<T>(of_part(dy), of_part(dx), part, own);
     });
   }
 

@@ -203,3 +203,33 @@ TEST_CASE("NaN and infinity reach the rows that see them and no other") {
   kernels.attention_forward(q.rows(), k.rows(), v.rows(), y.rows(), log_sum.view(), g);
   for (index_t i = 0; i < 4; ++i) CHECK(std::isnan(y(0, 0, i, 0)) == (i == 2));
 }
+
+TEST_CASE("keys whose scores are minus infinity give the same NaN in parts as at once") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const attention_geometry g{1, 1, 2, 4, 2, 2, 0, 0, false, 1};
+  heads<float> q({{1, 1, 2, 2}}, 1), k({{1, 1, 4, 2}}, 2), v({{1, 1, 4, 2}}, 3);
+  q(0, 0, 0, 0) = q(0, 0, 1, 0) = 1;
+  k(0, 0, 0, 0) = k(0, 0, 1, 0) = -std::numeric_limits<float>::infinity();
+  v(0, 0, 1, 0) = nan;
+  eigen kernels;
+  tensor<double, 3> log_sum(shape<3>{{1, 1, 2}});
+  heads<float> once({{1, 1, 2, 2}}, 4), parts({{1, 1, 2, 2}}, 5);
+  kernels.attention_forward(q.rows(), k.rows(), v.rows(), once.rows(), log_sum.view(), g);
+  auto of_two = g;
+  of_two.keys = 2;
+  for (const index_t begin : {0, 2}) {
+    bool continued = false;
+    for (const index_t key : {begin, 2 - begin}) {
+      auto at_keys = k.rows(), at_values = v.rows();
+      at_keys.data += key * at_keys.row;
+      at_values.data += key * at_values.row;
+      kernels.attention_forward(q.rows(), at_keys, at_values, parts.rows(), log_sum.view(), of_two, continued);
+      continued = true;
+    }
+    for (index_t i = 0; i < 2; ++i) {
+      CHECK(std::isnan(once(0, 0, i, 0)));
+      CHECK(std::isnan(parts(0, 0, i, 0)));
+      CHECK(parts(0, 0, i, 1) == doctest::Approx(once(0, 0, i, 1)));
+    }
+  }
+}

@@ -79,7 +79,7 @@ void check_broadcast(shape<6> const& whole, unsigned of_a, unsigned of_b) {
 TEST_CASE_TEMPLATE("operands of extent 1 are repeated along any dimensions", T, float, double) {
   for (const shape<6>& whole :
        {shape<6>{{2, 3, 2, 4, 3, 5}}, shape<6>{{1, 1, 1, 1, 7, 33}}, shape<6>{{1, 1, 3, 1, 2, 40}},
-        shape<6>{{1, 1, 1, 0, 2, 3}}, shape<6>{{1, 1, 1, 1, 1, 1}}})
+        shape<6>{{1, 1, 1, 0, 2, 3}}, shape<6>{{1, 1, 1, 1, 1, 1}}, shape<6>{{1, 1, 1, 1, 3, 1203}}})
     for (unsigned of_a = 0; of_a < 64; of_a += 3)
       for (const unsigned of_b : {63u, 63u - of_a, 32u, 16u, 0u})
         if ((of_a | of_b) == 63u || whole.size() < 200) check_broadcast<T>(whole, of_a, of_b);

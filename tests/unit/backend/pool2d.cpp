@@ -167,4 +167,47 @@ TEST_CASE_TEMPLATE("the mean of whole images, also of a part of each", T, float,
   }
 }
 
+TEST_CASE_TEMPLATE("adaptive pooling and its gradient, of whole images and of a part of each", T, float, double) {
+  struct of_images {
+    shape<4> block;
+    pair2d outputs;
+    image_part part;
+  };
+  // Windows that overlap, large ones, rows of more pixels than are added together, windows outside of the block.
+  const of_images cases[] = {
+      {{2, 20, 9, 7}, {3, 2}, {{0, 0}, {9, 7}}},     {{1, 83, 5, 4}, {3, 3}, {{0, 0}, {5, 4}}},
+      {{2, 18, 24, 30}, {2, 3}, {{0, 0}, {24, 30}}}, {{1, 5, 3, 150}, {1, 1}, {{0, 0}, {3, 150}}},
+      {{2, 17, 4, 5}, {6, 5}, {{5, 2}, {12, 9}}},    {{1, 3, 0, 5}, {2, 2}, {{4, 0}, {4, 5}}}};
+  for (of_images const& images : cases) {
+    shape<4> const& extents = images.block;
+    pair2d const& outputs = images.outputs;
+    image_part const& part = images.part;
+    CAPTURE(to_string(extents));
+    const auto x = random_values<T>(extents, 1);
+    const auto dy = random_values<T>(shape<4>{extents[0], extents[1], outputs[0], outputs[1]}, 2);
+    auto y = unwritten<T>(dy.extents());
+    auto dx = unwritten<T>(extents);
+    eigen k;
+    k.adaptive_avg_pool_forward(x.read(), y.view(), part);
+    k.adaptive_avg_pool_backward(dy.read(), dx.view(), part);
+    tensor<double, 4> y_wanted(dy.extents(), 0.0);
+    tensor<double, 4> dx_wanted(extents, 0.0);
+    for_outputs(dy.extents(), [&](index_t n, index_t c, index_t h, index_t w) {
+      const interval rows = adaptive_window(h, outputs[0], part.extents[0]);
+      const interval columns = adaptive_window(w, outputs[1], part.extents[1]);
+      const auto count = static_cast<double>(rows.size * columns.size);
+      for (index_t r = 0; r < extents[2]; ++r)
+        for (index_t q = 0; q < extents[3]; ++q) {
+          const index_t row = part.begins[0] + r;
+          const index_t column = part.begins[1] + q;
+          if (row < rows.begin || row >= rows.end() || column < columns.begin || column >= columns.end()) continue;
+          y_wanted(n, c, h, w) += static_cast<double>(x(n, c, r, q)) / count;
+          dx_wanted(n, c, r, q) += static_cast<double>(dy(n, c, h, w)) / count;
+        }
+    });
+    CHECK(worst(y, y_wanted) < tolerance<T>);
+    CHECK(worst(dx, dx_wanted) < tolerance<T>);
+  }
+}
+
 }  // namespace tessera::test

@@ -157,7 +157,8 @@ void attention_forward(head_operand<T> q, head_operand<T> k, head_operand<T> v, 
         const bool begun = continued && !(logs[first + r] == lowest);
         state.largest[i] = begun ? static_cast<T>(logs[first + r]) : lowest;
         state.sum[i] = begun ? std::exp(logs[first + r] - static_cast<double>(state.largest[i])) : 0.0;
-        if (begun)
+        // Where nothing is begun, these are 0, or the NaN that keys of the score -infinity give to infinite values.
+        if (continued)
           array(result + r * g.value_width, g.value_width) =
               array(to + r * out.row, g.value_width) * static_cast<T>(state.sum[i]);
       }
@@ -179,10 +180,8 @@ void attention_forward(head_operand<T> q, head_operand<T> k, head_operand<T> v, 
       for (index_t r = 0; r < rows; ++r) {
         const double sum = state.sum[static_cast<std::size_t>(r)];
         auto row = array(to + r * out.row, g.value_width);
-        if (sum == 0)
-          row.setZero();
-        else
-          row = array(result + r * g.value_width, g.value_width) * static_cast<T>(1 / sum);
+        // Without a sum this is 0 times the values that were seen.
+        row = array(result + r * g.value_width, g.value_width) * static_cast<T>(sum == 0 ? 1 : 1 / sum);
         logs[first + r] = static_cast<double>(state.largest[static_cast<std::size_t>(r)]) + std::log(sum);
       }
     }

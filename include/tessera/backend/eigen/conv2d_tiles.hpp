@@ -53,6 +53,7 @@ template <class T>
 void pack_weights(T const* from, weight_strides strides, index_t slots, index_t depth, index_t channels, T* to) {
   constexpr index_t width = lanes<T>::width;
   constexpr index_t side = 16;  // input channels turned at a time
+  if (depth == 0) return;  // and `from` may be null
   for (index_t first = 0; first < channels; first += width, from += width * strides.out) {
     const index_t used = std::min(width, channels - first);
     for (index_t s = 0; s < slots; ++s, to += depth * width) {

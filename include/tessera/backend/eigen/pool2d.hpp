@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/eigen/columns.hpp>
+#include <tessera/backend/eigen/window_mean.hpp>
 #include <tessera/backend/geometry.hpp>
 
 #include <algorithm>
@@ -99,52 +100,32 @@ void max_pool2d_backward(operand<T, 4> dy, block<std::int32_t const, 4> argmax, 
   });
 }
 
-/// 1 / divisor of the window of an output pixel. What lies beyond the right padding never counts.
-inline double window_share(index_t h, index_t w, window_side rows, window_side columns, shape<4> const& input,
-                           pool2d_geometry const& g) {
-  if (!g.count_include_pad) {
-    const index_t valid =
-        std::max<index_t>(0, rows.end - rows.first) * std::max<index_t>(0, columns.end - columns.first);
-    return valid == 0 ? 0.0 : 1.0 / static_cast<double>(valid);
-  }
-  const auto side = [&](index_t out, std::size_t dim, index_t extent) {
-    const index_t begin = out * g.stride[dim] - g.padding_before[dim];
-    return std::min(begin + g.kernel[dim], extent + g.padding_after[dim]) - begin;
+/// The windows of average pooling. What lies beyond the right padding never counts, padding only where asked for.
+inline mean_windows average_windows(shape<4> const& input, shape<4> const& output, pool2d_geometry const& g,
+                                    workspace& scratch) {
+  const mean_windows windows = windows_for(output, scratch);
+  const auto fill = [&](averaged* side, std::size_t dim, index_t outputs, index_t extent) {
+    for (index_t out = 0; out < outputs; ++out) {
+      const window_side inside = window_at(out, dim, extent, g);
+      const index_t valid = std::max<index_t>(0, inside.end - inside.first);
+      const index_t begin = out * g.stride[dim] - g.padding_before[dim];
+      const index_t padded = std::min(begin + g.kernel[dim], extent + g.padding_after[dim]) - begin;
+      side[out] = {{inside.first, valid}, g.count_include_pad ? padded : valid};
+    }
   };
-  return 1.0 / static_cast<double>(side(h, 0, input[2]) * side(w, 1, input[3]));
+  fill(windows.rows, 0, output[2], input[2]);
+  fill(windows.columns, 1, output[3], input[3]);
+  return windows;
 }
 
 template <class T>
-void avg_pool2d_forward(operand<T, 4> x, block<T, 4> y, pool2d_geometry const& g) {
-  const index_t channels = x.extents[1];
-  const index_t width = x.extents[3];
-  const index_t image = channels * x.extents[2] * width;
-  for_windows(x.extents, y.extents, g, [&](index_t n, index_t pixel, window_side rows, window_side columns) {
-    auto mean = array(y.data + pixel * channels, channels);
-    mean.setZero();
-    for (index_t h = rows.first; h < rows.end; ++h)
-      for (index_t w = columns.first; w < columns.end; ++w)
-        mean += array(x.data + n * image + (h * width + w) * channels, channels);
-    const index_t place = pixel % (y.extents[2] * y.extents[3]);
-    mean *= static_cast<T>(window_share(place / y.extents[3], place % y.extents[3], rows, columns, x.extents, g));
-  });
+void avg_pool2d_forward(operand<T, 4> x, block<T, 4> y, pool2d_geometry const& g, workspace& scratch) {
+  window_means_forward<T>(x, y, average_windows(x.extents, y.extents, g, scratch), scratch);
 }
 
 template <class T>
-void avg_pool2d_backward(operand<T, 4> dy, block<T, 4> dx, pool2d_geometry const& g) {
-  const index_t channels = dx.extents[1];
-  const index_t width = dx.extents[3];
-  const index_t image = channels * dx.extents[2] * width;
-  std::fill(dx.begin(), dx.end(), T{0});
-  for_windows(dx.extents, dy.extents, g, [&](index_t n, index_t pixel, window_side rows, window_side columns) {
-    const index_t place = pixel % (dy.extents[2] * dy.extents[3]);
-    const T share =
-        static_cast<T>(window_share(place / dy.extents[3], place % dy.extents[3], rows, columns, dx.extents, g));
-    const auto gradient = array(dy.data + pixel * channels, channels) * share;
-    for (index_t h = rows.first; h < rows.end; ++h)
-      for (index_t w = columns.first; w < columns.end; ++w)
-        array(dx.data + n * image + (h * width + w) * channels, channels) += gradient;
-  });
+void avg_pool2d_backward(operand<T, 4> dy, block<T, 4> dx, pool2d_geometry const& g, workspace& scratch) {
+  window_means_backward<T>(dy, dx, average_windows(dx.extents, dy.extents, g, scratch), scratch);
 }
 
 /// Sum over height and width divided by `count`.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/eigen/activation.hpp>
+#include <tessera/backend/eigen/adaptive_pool.hpp>
 #include <tessera/backend/eigen/attention.hpp>
 #include <tessera/backend/eigen/batch_matmul.hpp>
 #include <tessera/backend/eigen/batch_norm.hpp>
@@ -65,8 +66,10 @@
                                              pool2d_geometry const&);                                                  \
   PREFIX template void max_pool2d_backward<T>(operand<T, 4>, block<std::int32_t const, 4>, block<T, 4>,                \
                                               pool2d_geometry const&);                                                 \
-  PREFIX template void avg_pool2d_forward<T>(operand<T, 4>, block<T, 4>, pool2d_geometry const&);                      \
-  PREFIX template void avg_pool2d_backward<T>(operand<T, 4>, block<T, 4>, pool2d_geometry const&);                     \
+  PREFIX template void avg_pool2d_forward<T>(operand<T, 4>, block<T, 4>, pool2d_geometry const&, workspace&);          \
+  PREFIX template void avg_pool2d_backward<T>(operand<T, 4>, block<T, 4>, pool2d_geometry const&, workspace&);         \
+  PREFIX template void adaptive_avg_pool_forward<T>(operand<T, 4>, block<T, 4>, image_part const&, workspace&);        \
+  PREFIX template void adaptive_avg_pool_backward<T>(operand<T, 4>, block<T, 4>, image_part const&, workspace&);       \
   PREFIX template void global_avg_pool_forward<T>(operand<T, 4>, block<T, 4>, index_t, workspace&);                    \
   PREFIX template void global_avg_pool_backward<T>(operand<T, 4>, block<T, 4>, index_t);                               \
   PREFIX template void flatten<T>(operand<T, 4>, block<T, 2>);                                                         \

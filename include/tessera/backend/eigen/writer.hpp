@@ -59,7 +59,11 @@ class writer {
     using packet = typename Eigen::internal::packet_traits<T>::type;
     constexpr index_t width = Eigen::internal::packet_traits<T>::size;
     const index_t whole = count / width * width;
-    const auto store = [&](index_t i) { Eigen::internal::pstoreu(out + i, of.template operator()<packet>(i)); };
+    // A call for each packet would load the constants of `of` each time.
+    const auto packet_at = [&](index_t i) __attribute__((always_inline)) { return of.template operator()<packet>(i); };
+    const auto store = [&](index_t i) __attribute__((always_inline)) {
+      Eigen::internal::pstoreu(out + i, packet_at(i));
+    };
     index_t i = 0;
     if (past_caches_ && whole > 0) {
       const std::uintptr_t behind = reinterpret_cast<std::uintptr_t>(out) % sizeof(packet);
@@ -67,7 +71,7 @@ class writer {
         store(0);
         i = static_cast<index_t>((sizeof(packet) - behind) / sizeof(T));
       }
-      for (; i + width <= whole; i += width) store_past_caches(out + i, of.template operator()<packet>(i));
+      for (; i + width <= whole; i += width) store_past_caches(out + i, packet_at(i));
       if (i < whole) store(whole - width);
     } else {
       for (; i < whole; i += width) store(i);
