@@ -58,10 +58,11 @@ class mpi_comm {
   }
 
   /// Memory of the ranks of each host together, unless switched off or each rank is alone on its host. The communicator
-  /// outlives the handles, and is destroyed on all ranks together.
+  /// outlives the handles, and is destroyed on all ranks together. Where sizes differ or a host lacks shared memory,
+  /// throws on all ranks.
   memory_handle allocate(std::size_t bytes) {
-    if (bytes == 0 || !options_.shared_memory || !hosts_.shares()) return host_memory::allocate(bytes);
-    return shared_.get_or_make(hosts_).allocate(bytes);
+    if (!options_.shared_memory || !hosts_.shares()) return host_memory::allocate(bytes);
+    return shared_.get_or_make(group_.get(), hosts_).allocate(bytes);
   }
 
   template <message_element T>

@@ -78,9 +78,13 @@ class backoff {
 /// the others by counters how many have arrived at it, and of how many it has reduced its slice.
 class mpi_shared {
  public:
-  /// Collective. The groups of `hosts` live until `close`.
-  explicit mpi_shared(mpi_hosts const& hosts)
-      : several_(hosts.several()), lanes_(hosts.lanes()), lane_(hosts.position()), inside_(hosts.inside()) {
+  /// Collective over `group`, whose hosts these are. It and their groups live until `close`.
+  mpi_shared(MPI_Comm group, mpi_hosts const& hosts)
+      : several_(hosts.several()),
+        lanes_(hosts.lanes()),
+        lane_(hosts.position()),
+        group_(group),
+        inside_(hosts.inside()) {
     check_mpi(MPI_Comm_rank(inside_, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(inside_, &size_), "MPI_Comm_size");
     piece_ = std::max(run, (std::size_t{512} << 10) / static_cast<std::size_t>(size_) / run * run);
@@ -90,15 +94,16 @@ class mpi_shared {
       check_mpi(MPI_Comm_dup(hosts.across(), &copy), "MPI_Comm_dup");
       across_ = mpi_group(copy);
     }
-    counters_ = std::make_shared<mpi_window>(inside_, sizeof(board));
+    counters_ = std::make_shared<mpi_window>(group_, inside_, sizeof(board));
     new (counters_->block(rank_)) board{};
     check_mpi(MPI_Barrier(inside_), "MPI_Barrier");
   }
   mpi_shared(mpi_shared const&) = delete;
   mpi_shared& operator=(mpi_shared const&) = delete;
 
-  /// Memory of `bytes` bytes, the same on all ranks. Collective. A window whose memory no rank of the host uses any
-  /// more serves again where its size is the one wanted, and is freed otherwise.
+  /// Memory of `bytes` bytes, the same on all ranks. Collective. A window whose memory no rank uses any more serves
+  /// again where its size is the one wanted, and is freed otherwise. Throws on all ranks where their sizes differ or a
+  /// host lacks room.
   memory_handle allocate(std::size_t bytes) {
     const std::size_t size = (bytes + host_memory::alignment - 1) / host_memory::alignment * host_memory::alignment;
     std::vector<std::int64_t> most = uses();
@@ -106,14 +111,15 @@ class mpi_shared {
     most.push_back(-static_cast<std::int64_t>(size));
     most = maximum_of(std::move(most));
     if (most[windows_.size()] + most[windows_.size() + 1] != 0)
-      throw error("allocate of different sizes on ranks of one host, this one " + std::to_string(bytes) + " bytes",
+      throw error("allocate of different sizes on ranks of one group, this one " + std::to_string(bytes) + " bytes",
                   "the same size on all ranks of the group", "check the extents that the size comes from");
+    if (size == 0) return host_memory::allocate(0);
     std::shared_ptr<mpi_window> serves;
     for (std::size_t w = 0; w < windows_.size() && serves == nullptr; ++w)
       if (most[w] == 0 && windows_[w]->bytes() == size) serves = windows_[w];
     if (serves == nullptr) {
       free_unused(most);
-      serves = std::make_shared<mpi_window>(inside_, size);
+      serves = std::make_shared<mpi_window>(group_, inside_, size);
       windows_.push_back(serves);
     }
     serves->lend();
@@ -327,7 +333,7 @@ class mpi_shared {
   }
   std::vector<std::int64_t> maximum_of(std::vector<std::int64_t> values) const {
     check_mpi(
-        MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX, inside_),
+        MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX, group_),
         "MPI_Allreduce");
     return values;
   }
@@ -342,6 +348,7 @@ class mpi_shared {
   bool several_;  // hosts
   int lanes_;
   int lane_;  // `lanes_` or more outside them
+  MPI_Comm group_;
   MPI_Comm inside_;
   int rank_ = 0;  // on this host
   int size_ = 1;
@@ -374,8 +381,8 @@ class mpi_shared_owner {
   }
   std::shared_ptr<mpi_shared> const& get() const { return shared_; }
   /// Collective the first time.
-  mpi_shared& get_or_make(mpi_hosts const& hosts) {
-    if (shared_ == nullptr) shared_ = std::make_shared<mpi_shared>(hosts);
+  mpi_shared& get_or_make(MPI_Comm group, mpi_hosts const& hosts) {
+    if (shared_ == nullptr) shared_ = std::make_shared<mpi_shared>(group, hosts);
     return *shared_;
   }
 

@@ -4,21 +4,45 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace tessera {
 
 namespace detail {
 
-/// Text in XML: the names of axes may hold < and >.
-inline std::string escape_xml(std::string const& text) {
+/// The bytes of the UTF-8 character that `text` begins with; 0 where there is none that XML 1.0 allows.
+inline std::size_t xml_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return lead >= 0x20 || lead == '\t' || lead == '\n' || lead == '\r' ? 1 : 0;
+  const std::size_t bytes = lead >> 5 == 0x6 ? 2 : lead >> 4 == 0xE ? 3 : lead >> 3 == 0x1E ? 4 : 0;
+  if (bytes == 0 || bytes > text.size()) return 0;
+  std::uint32_t code = lead & (0x7Fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if (byte(i) >> 6 != 2) return 0;
+    code = code << 6 | (byte(i) & 0x3Fu);
+  }
+  constexpr std::uint32_t least[] = {0x80, 0x800, 0x10000};
+  const bool allowed = code >= least[bytes - 2] && code <= 0x10FFFF && code >> 11 != 0x1B && code >> 1 != 0x7FFF;
+  return allowed ? bytes : 0;
+}
+
+/// Text in XML: the names of axes may hold < and >. Bytes that XML cannot hold become U+FFFD.
+inline std::string escape_xml(std::string_view text) {
   std::string escaped;
-  for (const char c : text) switch (c) {
+  while (!text.empty()) {
+    const std::size_t bytes = xml_character(text);
+    switch (text[0]) {
       case '&': escaped += "&amp;"; break;
       case '<': escaped += "&lt;"; break;
       case '>': escaped += "&gt;"; break;
-      default: escaped += c;
+      default: escaped += bytes == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(0, bytes);
     }
+    text.remove_prefix(std::max(bytes, std::size_t{1}));
+  }
   return escaped;
 }
 

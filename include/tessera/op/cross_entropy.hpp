@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/concept.hpp>
 #include <tessera/backend/settings.hpp>
 #include <tessera/op/rules.hpp>
 
@@ -192,7 +193,8 @@ class cross_entropy {
   /// it was given. Ranks whose own targets are good learn of bad ones here, so that all throw and none waits for
   /// another.
   void finish(cross_entropy_totals totals, index_t bad, index_t count) {
-    if (mesh::group_size(batch_axes) > 1 && part_.class_weights == nullptr) {
+    constexpr bool in_double = deterministic_backend<typename context_type::backend>;  // as on one rank
+    if (mesh::group_size(batch_axes) > 1 && part_.class_weights == nullptr && !in_double) {
       // As a rule all rows count, so that all ranks know the divisor. Losses are not negative: an infinite one tells of
       // a rank where it is not so.
       const bool whole = count == rows_ && bad < 0 && totals.weight == static_cast<double>(rows_);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -273,9 +274,40 @@ TEST_CASE("calls that differ throw on all ranks, and the communicator goes on") 
   CHECK(op.find("element and reduction") != std::string::npos);
   const std::string size = error_of([&] { comm.allocate(last ? 640 : 64); });
   CHECK(size.find("allocate of different sizes") != std::string::npos);
+  const std::string none = error_of([&] { comm.allocate(last ? 0 : 64); });
+  CHECK(none.find("allocate of different sizes") != std::string::npos);
   fill(buffer.data(), 100, comm.rank(), 4);
   comm.all_reduce(buffer.data(), 100, reduction::sum);
   CHECK(buffer.values() == reduced<float>(ranks_below(comm.size()), 100, 4, reduction::sum));
+}
+
+TEST_CASE("what is missing of shared memory is known before it is asked for") {
+  using tessera::detail::shared_bytes_missing;
+  CHECK(shared_bytes_missing(1 << 20, 4, 64) == 0);
+  CHECK(shared_bytes_missing(0, 1, 4096) == 8192 + 409);
+  CHECK(shared_bytes_missing(0, 3, 4097) == 3 * 12'288 + 1843);
+  CHECK(shared_bytes_missing(8000, 1, 4096) == 601);
+  CHECK(shared_bytes_missing(8192 + 409, 1, 4096) == 0);
+  // Without overflow.
+  CHECK(shared_bytes_missing(1 << 20, 2, std::numeric_limits<std::size_t>::max()) > std::int64_t{1} << 60);
+}
+
+TEST_CASE("too little shared memory throws the same on all ranks, and the communicator goes on") {
+  if (tessera::detail::free_shared_bytes() == std::numeric_limits<std::uint64_t>::max()) return;
+  for (const int ranks_per_host : {0, 2}) {
+    mpi_comm comm(MPI_COMM_WORLD, {.ranks_per_host = ranks_per_host});
+    if (comm.size() == 1) return;
+    const std::string text = error_of([&] { comm.allocate(std::size_t{1} << 55); });
+    CHECK(text.find("/dev/shm lacks") != std::string::npos);
+    const auto hash = static_cast<std::int64_t>(std::hash<std::string>{}(text) >> 2);
+    auto most = hash;
+    comm.all_reduce(&most, 1, reduction::maximum);
+    CHECK(most == hash);
+    const shared_buffer<float> buffer(comm, 100);
+    fill(buffer.data(), 100, comm.rank(), 4);
+    comm.all_reduce(buffer.data(), 100, reduction::maximum);
+    CHECK(buffer.values() == reduced<float>(ranks_below(comm.size()), 100, 4, reduction::maximum));
+  }
 }
 
 TEST_CASE("impossible options are refused") {

@@ -85,6 +85,20 @@ TEST_CASE_TEMPLATE("statistics of a cut batch take one message near the running 
   });
 }
 
+TEST_CASE("a running mean that is finite and very far away does not spoil the statistics") {
+  run([]<int N>(auto&) {
+    for (const float start : {1e18f, -1e28f, 1e30f, 3e38f}) {
+      CAPTURE(start);
+      for (const double mean : {0.0, 1.0, 1e4}) CHECK(messages_of_batch_norm<N, float>(mean, 1, start) <= 8);
+      messages_of_batch_norm<N, float>(1, 1, start, 0.0);
+    }
+    for (const double start : {1e18, -1e30, 1e300}) {
+      CAPTURE(start);
+      CHECK(messages_of_batch_norm<N, double>(1, 1, start) <= 25);
+    }
+  });
+}
+
 TEST_CASE("values whose squares are outside the range of float have statistics") {
   run([]<int N>(auto&) {
     const std::size_t once = N > 1 ? 1 : 0;

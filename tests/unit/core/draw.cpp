@@ -133,6 +133,23 @@ TEST_CASE("the names of templates are text in an image") {
   CHECK(detail::escape_xml("a & b") == "a &amp; b");
 }
 
+TEST_CASE("text that XML cannot hold is replaced in an image") {
+  const std::string lost = "\xEF\xBF\xBD";
+  for (const std::string whole : {"a\tb\n", "\xC3\xA9", "\xE2\x82\xAC", "\xED\x9F\xBF", "\xF0\x9F\x98\x80"})
+    CHECK(detail::escape_xml(whole) == whole);
+  CHECK(detail::escape_xml(std::string("a\x01<\x1F\0z", 6)) == "a" + lost + "&lt;" + lost + lost + "z");
+  // A byte that continues nothing, overlong forms, a surrogate, U+FFFE, above U+10FFFF, cut short.
+  CHECK(detail::escape_xml("\x80z") == lost + "z");
+  CHECK(detail::escape_xml("\xC0\xAF") == lost + lost);
+  CHECK(detail::escape_xml("\xED\xA0\x80") == lost + lost + lost);
+  CHECK(detail::escape_xml("\xEF\xBF\xBE") == lost + lost + lost);
+  CHECK(detail::escape_xml("\xF4\x90\x80\x80") == lost + lost + lost + lost);
+  CHECK(detail::escape_xml("\xE2\x82") == lost + lost);
+  CHECK(detail::escape_xml("\xC3<") == lost + "&lt;");
+  const named_mesh<1> odd{{{2}}, {"a\x01"}};
+  CHECK(draw_svg(odd, placements<1>{}, shape<1>{{4}}).find('\x01') == std::string::npos);
+}
+
 TEST_CASE("an image without terms or elements has neither hatching nor blocks") {
   const std::string whole = draw_svg<world, row<dp>>(shape<2>{{4, 4}});
   CHECK(whole.find("url(#hatch)") == std::string::npos);
