@@ -110,32 +110,66 @@ std::map<std::string, golden::array> whole_values(Net& net, std::vector<std::str
   return all;
 }
 
-template <class Plain, class Model, class T, class Team>
-void run(Team& team, golden::trial& t, json const& expected, double bound) {
-  auto const& given = t.what().given;
-  auto net = team.template make<Model, T>();
-  using net_type = decltype(net);
-  const auto names = model::torchvision_names<Plain>();
-  REQUIRE(names.size() == net.parameters().size());
+/// The parameters by torchvision's names.
+inline std::map<std::string, json> parameters_of(json const& expected) {
+  std::map<std::string, json> all;
+  for (json const& p : expected.at("parameters")) all[p.at("name")] = p;
+  return all;
+}
 
-  std::map<std::string, json> parameters;
-  for (json const& p : expected.at("parameters")) parameters[p.at("name")] = p;
+/// Gives a model the initial parameters of a case.
+template <class T, class Team, class Net>
+void start(Team& team, Net& net, std::vector<std::string> const& names, json const& expected) {
+  REQUIRE(names.size() == net.parameters().size());
+  const auto parameters = parameters_of(expected);
   std::size_t i = 0;
   net.for_each_parameter([&](std::string const&, auto& value) {
     using value_type = std::remove_reference_t<decltype(value)>;
     auto const& p = net.parameters().at(i);
     auto const& name = names.at(i++);
     if (!p.trainable) return;
-    const auto start = initial(parameters.at(name));
-    REQUIRE(start.extents == p.extents);
-    compare("initial " + name, sums_of<T>(start), parameters.at(name).at("initial"), 1e-6);
-    const auto mine = golden::put<T, value_type::rank, typename value_type::layout_type>(team, start);
+    const auto first = initial(parameters.at(name));
+    REQUIRE(first.extents == p.extents);
+    compare("initial " + name, sums_of<T>(first), parameters.at(name).at("initial"), 1e-6);
+    const auto mine = golden::put<T, value_type::rank, typename value_type::layout_type>(team, first);
     std::copy(mine.read().begin(), mine.read().end(), value.write().begin());
   });
+}
+
+/// Compares what training left with the case.
+template <class T, class Net>
+void compare_final(golden::trial& t, Net& net, std::vector<std::string> const& names, json const& expected,
+                   double bound) {
+  const auto found = whole_values(net, names);
+  for (char const* kind : {"parameters", "buffers"})
+    for (json const& p : expected.at(kind)) {
+      const std::string name = p.at("name");
+      if (found.count(name) == 0) continue;  // counters of batches
+      compare("final " + name, sums_of<T>(found.at(name)), p.at("final"), bound);
+    }
+  for (auto const& [array, what] : t.what().arrays) {
+    if (array.rfind("final_", 0) != 0) continue;
+    auto const& a = found.at(what.of);
+    t.expect(array, a.extents, a.values);
+  }
+}
+
+inline momentum optimizer_of(golden::attributes const& given) {
+  return {given.number("lr"), given.number("momentum"), 0, given.number("weight_decay", 0), false};
+}
+
+template <class Plain, class Model, class T, class Team>
+void run(Team& team, golden::trial& t, json const& expected, double bound) {
+  auto const& given = t.what().given;
+  auto net = team.template make<Model, T>();
+  using net_type = decltype(net);
+  const auto names = model::torchvision_names<Plain>();
+  const auto parameters = parameters_of(expected);
+  start<T>(team, net, names, expected);
 
   const auto x = golden::put<T, 4, typename net_type::input_type::layout_type>(team, t["x"]);
   const std::vector<std::int64_t> labels(t["target"].values.begin(), t["target"].values.end());
-  const momentum optimizer{given.number("lr"), given.number("momentum"), 0, given.number("weight_decay", 0), false};
+  const momentum optimizer = optimizer_of(given);
   momentum::state<T, typename Team::backend::memory> state;
   std::vector<double> losses;
   const auto steps = static_cast<int>(given.number("steps"));
@@ -154,19 +188,21 @@ void run(Team& team, golden::trial& t, json const& expected, double bound) {
     optimizer.step(team.kernels(), net.parameters(), state);
   }
   t.expect("losses", t["losses"].extents, losses);
+  compare_final<T>(t, net, names, expected, bound);
+}
 
-  const auto found = whole_values(net, names);
-  for (char const* kind : {"parameters", "buffers"})
-    for (json const& p : expected.at(kind)) {
-      const std::string name = p.at("name");
-      if (found.count(name) == 0) continue;  // counters of batches
-      compare("final " + name, sums_of<T>(found.at(name)), p.at("final"), bound);
+/// Calls `f(case, expected)` for each case of an operator; `expected` is the text beside it.
+template <class F>
+void for_cases(std::string const& op, F f) {
+  for (golden::folder const& from : golden::folders())
+    for (golden::test_case const& c : from.cases) {
+      if (c.op != op) continue;
+      CAPTURE(c.name);
+      std::ifstream text(from.path + "/" + c.expected_file);
+      REQUIRE(text);
+      f(c, json::parse(text));
+      golden::say(op + ": " + c.name + " of " + from.path);
     }
-  for (auto const& [array, what] : t.what().arrays) {
-    if (array.rfind("final_", 0) != 0) continue;
-    auto const& a = found.at(what.of);
-    t.expect(array, a.extents, a.values);
-  }
 }
 
 /// All cases of an operator on this mesh, where this run has as many ranks.
@@ -176,17 +212,10 @@ void test(std::string const& op) {
   worlds::parallel_team<mesh<data_axis<Dp>, channel_axis<Tp>>> team{mpi_comm{}};
   using plain = Model<data_axis<Dp>, channel_axis<Tp>>;
   using model = parallel<plain, input<dynamic, Channels, dynamic, dynamic>, data_parallel<data_axis<Dp>>>;
-  for (golden::folder const& from : golden::folders())
-    for (golden::test_case const& c : from.cases) {
-      if (c.op != op) continue;
-      CAPTURE(c.name);
-      std::ifstream text(from.path + "/" + c.expected_file);
-      REQUIRE(text);
-      const json expected = json::parse(text);
-      golden::attempt(c, {sizeof(T) == 4 ? "float" : "double", Dp * Tp, Tp > 1 ? (Dp > 1 ? "nc" : "c") : "n"},
-                      [&](golden::trial& t) { run<plain, model, T>(team, t, expected, c.stats_rtol); });
-      golden::say(op + ": " + c.name + " of " + from.path);
-    }
+  for_cases(op, [&](golden::test_case const& c, json const& expected) {
+    golden::attempt(c, {sizeof(T) == 4 ? "float" : "double", Dp * Tp, Tp > 1 ? (Dp > 1 ? "nc" : "c") : "n"},
+                    [&](golden::trial& t) { run<plain, model, T>(team, t, expected, c.stats_rtol); });
+  });
 }
 
 }  // namespace network_case
