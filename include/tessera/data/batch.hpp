@@ -34,6 +34,16 @@ void load_batch(image_dataset const& data, std::span<index_t const> rows, box<4>
                       " of a batch of " + std::to_string(whole[d]) + " " + names[d],
                   "a part of the batch", "cut the batch's own extents");
 
+  if (static_cast<index_t>(data.labels.size()) < data.size() ||
+      static_cast<index_t>(data.pixels.size()) < data.extents.size())
+    throw error("a dataset of " + to_string(data.extents) + " with " + std::to_string(data.pixels.size()) +
+                    " pixels and " + std::to_string(data.labels.size()) + " labels",
+                "the pixels of its extents and a label an image", "fill both, or give its true extents");
+  for (const index_t row : rows)
+    if (row < 0 || row >= data.size())
+      throw error("row " + std::to_string(row) + " of a dataset of " + std::to_string(data.size()),
+                  "rows of the dataset", "make the sampler for this dataset");
+
   std::array<T, 256> normalised{};
   for (std::size_t p = 0; p < 256; ++p)
     normalised[p] = (static_cast<T>(p) / T{255} - static_cast<T>(mean)) / static_cast<T>(deviation);
@@ -45,9 +55,6 @@ void load_batch(image_dataset const& data, std::span<index_t const> rows, box<4>
   const auto step = strides_of<Order>(extents);
   for (index_t n = 0; n < mine[0].size; ++n) {
     const index_t row = rows[static_cast<std::size_t>(mine[0].begin + n)];
-    if (row < 0 || row >= data.size())
-      throw error("row " + std::to_string(row) + " of a dataset of " + std::to_string(data.size()),
-                  "rows of the dataset", "make the sampler for this dataset");
     labels[static_cast<std::size_t>(n)] = data.labels[static_cast<std::size_t>(row)];
     for (index_t c = 0; c < extents[1]; ++c)
       for (index_t h = 0; h < extents[2]; ++h) {

@@ -3,6 +3,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/core/shape.hpp>
 #include <tessera/data/durable_file.hpp>
+#include <tessera/data/json_text.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -200,7 +201,13 @@ class safetensors_file {
              "a header of " + std::to_string(header_bytes) + " bytes as its first 8 say");
     std::string text(static_cast<std::size_t>(header_bytes), ' ');
     if (!read_at(8, std::as_writable_bytes(std::span(text)))) broken("shrank while it was read", "a file at rest");
-    const auto header = nlohmann::json::parse(text, nullptr, false);
+    nlohmann::json header;
+    try {
+      header = detail::parse_json(text);
+    } catch (detail::json_fault const& fault) {
+      broken(std::string("has a header that is no JSON object of its format (") + fault.what() + ")",
+             "a safetensors file");
+    }
     if (!header.is_object()) broken("has a header that is no JSON object", "a safetensors file");
 
     const std::uint64_t data = 8 + header_bytes;
@@ -247,7 +254,7 @@ class safetensors_file {
       for (auto const& number : *found) {
         if (!number.is_number_unsigned() ||
             number.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<index_t>::max()))
-          broken("has " + named + " with " + key + " " + found->dump(), "a list of whole numbers");
+          broken("has " + named + " with " + key + " " + detail::short_text(*found), "a list of whole numbers");
         numbers.push_back(number.get<std::uint64_t>());
       }
       return numbers;
@@ -256,7 +263,8 @@ class safetensors_file {
       broken("has " + named + " without dtype", "a name such as F32");
     const auto type_name = value["dtype"].get<std::string>();
     const auto type = safetensors_type_named(type_name);
-    if (!type) broken("has " + named + " with elements " + type_name, "F64, F32, F16, BF16, I64, I32 or U8");
+    if (!type)
+      broken("has " + named + " with elements " + type_name.substr(0, 40), "F64, F32, F16, BF16, I64, I32 or U8");
     safetensors_tensor t{name, *type};
     std::uint64_t bytes = bytes_of(*type);
     for (const std::uint64_t extent : list("shape")) {
@@ -268,7 +276,7 @@ class safetensors_file {
     const auto offsets = list("data_offsets");
     if (offsets.size() != 2 || offsets[1] < offsets[0] || offsets[1] - offsets[0] != bytes)
       broken("has " + named + " of " + to_string(t.extents) + " " + type_name + " with data_offsets " +
-                 value["data_offsets"].dump(),
+                 detail::short_text(value["data_offsets"]),
              "two offsets " + std::to_string(bytes) + " bytes apart");
     t.begin = offsets[0];
     return t;

@@ -16,18 +16,22 @@ namespace tessera::detail {
 
 template <class Attention, int Features, int Hidden, mesh_axis... Tp>
 struct transformer_block {
-  using type = chain<residual<chain<layer_norm<Features>, Attention>>,
-                     residual<chain<layer_norm<Features>, linear<Features, Hidden, tessera::split_if<split_output, Tp...>>,
-                                    gelu, linear<Hidden, Features, tessera::split_if<split_input, Tp...>>>>>;
+  using type =
+      chain<residual<chain<layer_norm<Features>, Attention>>,
+            residual<chain<layer_norm<Features>, linear<Features, Hidden, tessera::split_if<split_output, Tp...>>, gelu,
+                           linear<Hidden, Features, tessera::split_if<split_input, Tp...>>>>>;
 };
 
-template <class Block, class Sequence>
-struct repeated_block;
-template <class Block, int... I>
-struct repeated_block<Block, std::integer_sequence<int, I...>> {
+/// One chain of layers, then a block so many times, then other layers: `pipeline` can cut it anywhere.
+template <class... Layers>
+struct some_layers {};
+template <class Before, class Block, class Sequence, class After>
+struct blocks_between;
+template <class... Before, class Block, int... I, class... After>
+struct blocks_between<some_layers<Before...>, Block, std::integer_sequence<int, I...>, some_layers<After...>> {
   template <int>
   using again = Block;
-  using type = chain<again<I>...>;
+  using type = chain<Before..., again<I>..., After...>;
 };
 
 }  // namespace tessera::detail
@@ -38,9 +42,10 @@ namespace tessera::model {
 /// norms before (R. Xiong et al., ICML 2020). Each position of `encoder_block` sees all, of `decoder_block` those up to
 /// itself.
 ///
-/// With axes, heads and the wide layer are cut as in Megatron (M. Shoeybi et al., 2019); where activations arrive cut by
-/// positions along the same axes, norms and sums stay so (V. Korthikanti et al., 2022): an all_gather before attention
-/// and wide layer, a reduce_scatter after each, and the reverse backward. Where they arrive whole, an all_reduce each.
+/// With axes, heads and the wide layer are cut as in Megatron (M. Shoeybi et al., 2019); where activations arrive cut
+/// by positions along the same axes, norms and sums stay so (V. Korthikanti et al., 2022): an all_gather before
+/// attention and wide layer, a reduce_scatter after each, and the reverse backward. Where they arrive whole, an
+/// all_reduce each.
 template <int Features, int Heads, int Hidden, mesh_axis... Tp>
 struct encoder_block
     : tessera::detail::transformer_block<multi_head_attention<Features, Heads, split_if<split_heads, Tp...>>, Features,
@@ -60,16 +65,16 @@ template <int Vocabulary, int Length, int Features, int Heads, int Layers, mesh_
 struct gpt {
   struct words;  ///< the name of the shared weight
   using block = decoder_block<Features, Heads, 4 * Features, Tp...>;
-  using composition =
-      chain<embedding<Vocabulary, Features, weight_init<normal_of<std::ratio<2, 100>>>, tied<words>,
-                      split_if<split_vocabulary, Tp...>>,
-            cut_along<1, Tp...>,
-            learned_positions<Length, Features, weight_init<normal_of<std::ratio<1, 100>>>>,
-            typename tessera::detail::repeated_block<block, std::make_integer_sequence<int, Layers>>::type,
-            layer_norm<Features>,
-            linear<Features, Vocabulary, no_bias, weight_init<normal_of<std::ratio<2, 100>>>, tied<words>,
-                   split_if<split_output, Tp...>>,
-            flatten<0, 1>>;
+  using composition = typename tessera::detail::blocks_between<
+      tessera::detail::some_layers<embedding<Vocabulary, Features, weight_init<normal_of<std::ratio<2, 100>>>,
+                                             tied<words>, split_if<split_vocabulary, Tp...>>,
+                                   cut_along<1, Tp...>,
+                                   learned_positions<Length, Features, weight_init<normal_of<std::ratio<1, 100>>>>>,
+      block, std::make_integer_sequence<int, Layers>,
+      tessera::detail::some_layers<layer_norm<Features>,
+                                   linear<Features, Vocabulary, no_bias, weight_init<normal_of<std::ratio<2, 100>>>,
+                                          tied<words>, split_if<split_output, Tp...>>,
+                                   flatten<0, 1>>>::type;
 };
 
 }  // namespace tessera::model

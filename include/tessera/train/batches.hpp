@@ -29,9 +29,8 @@ concept batches_for = requires(B const& b, Network& model, std::span<index_t con
   { b.load(model, rows) } -> std::same_as<loaded_batch<typename Network::input_type>>;
 };
 
-namespace detail {
-
-/// This rank's rows of an output of so many: a layer may have cut them in another way than the input's.
+/// This rank's rows of a model's output of so many, whose targets `load` gives: a layer may have cut them in another
+/// way than the input's.
 template <class Network>
 interval output_rows(Network& model, index_t rows) {
   using output_type = typename Network::output_type;
@@ -39,7 +38,5 @@ interval output_rows(Network& model, index_t rows) {
   extents[0] = rows;
   return local_box<typename output_type::mesh>(output_type::placements, extents, model.where().coordinates())[0];
 }
-
-}  // namespace detail
 
 }  // namespace tessera

@@ -50,8 +50,8 @@ class gradient_buckets {
     std::fill(memory.view().begin(), memory.view().end(), T{0});
     buckets_.push_back({axes, std::move(memory), members});
   }
-  /// Adds a bucket in memory that others may use too. Each rank along `owners`, which are among its axes, gets its slice
-  /// of the sums.
+  /// Adds a bucket in memory that others may use too. Each rank along `owners`, which are among its axes, gets its
+  /// slice of the sums.
   void add_scattered(axis_set axes, axis_set owners, memory_type memory, int members) {
     auto slices = bucket_slices::of(*context_, owners, memory.size());
     memory_type sums(shape<1>{{slices.mine.size}}, T{0});

@@ -15,17 +15,19 @@ namespace tessera {
 struct progress {
   index_t epoch = 0;  ///< from 0
   index_t epochs = 0;
-  index_t step = 0;      ///< steps done in this epoch
-  index_t steps = 0;     ///< steps an epoch has
-  double loss = 0;       ///< of the last step
-  double mean_loss = 0;  ///< over the steps of this epoch
-  double rate = 0;       ///< rows a second in this epoch, over all ranks
-  double seconds = 0;    ///< since the epoch began, or training was resumed in it
-  double loss_sum = 0;   ///< over the steps of this epoch
+  index_t step = 0;       ///< steps done in this epoch
+  index_t steps = 0;      ///< steps an epoch has
+  double loss = 0;        ///< of the last step
+  double mean_loss = 0;   ///< over the steps of this epoch
+  double rate = 0;        ///< rows a second in this epoch, over all ranks
+  double seconds = 0;     ///< since the epoch began, or training was resumed in it
+  double loss_sum = 0;    ///< over the steps of this epoch
   double loss_scale = 1;  ///< what the loss of the next step is multiplied by (train/loss_scale.hpp)
   index_t skipped = 0;    ///< steps since training began whose gradients were infinite or NaN, so nothing moved
   /// The mean loss of each epoch that has ended.
   std::vector<double> epoch_losses{};
+  /// Whether a callback validates.
+  bool validates = false;
   /// What the last validation found: accuracy and loss (train/validation.hpp).
   std::optional<double> validation_accuracy{};
   std::optional<double> validation_loss{};
@@ -56,7 +58,8 @@ struct time_monitor {
   }
 };
 
-/// A bar with loss, images (or what else the rows are) a second and time left, on rank 0. Where output is no terminal it prints a line an epoch.
+/// A bar with loss, images (or what else the rows are) a second and time left, on rank 0. Where output is no terminal
+/// it prints a line an epoch.
 ///
 /// Debian has no C++ library for this, so it is a few lines of our own.
 class progress_bar {
@@ -75,8 +78,15 @@ class progress_bar {
     std::fflush(stdout);
   }
   void on_epoch_end(progress const& p) {
-    std::printf("%s%s: mean loss %.4f, %.0f %s/s, %.1f s%s\n", terminal_ ? "\r" : "", name(p).c_str(), p.mean_loss,
-                p.rate, rows_.c_str(), p.seconds, terminal_ ? "\033[K" : "");
+    std::string validated;
+    if (p.validation_loss && p.validation_accuracy) {
+      char text[80];
+      std::snprintf(text, sizeof text, "; validation loss %.4f, accuracy %.4f", *p.validation_loss,
+                    *p.validation_accuracy);
+      validated = text;
+    }
+    std::printf("%s%s: mean loss %.4f, %.0f %s/s, %.1f s%s%s\n", terminal_ ? "\r" : "", name(p).c_str(), p.mean_loss,
+                p.rate, rows_.c_str(), p.seconds, validated.c_str(), terminal_ ? "\033[K" : "");
     std::fflush(stdout);
     shown_ = 0;
   }

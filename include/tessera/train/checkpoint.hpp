@@ -3,6 +3,7 @@
 #include <tessera/data/sampler.hpp>
 #include <tessera/train/callback.hpp>
 #include <tessera/train/checkpoint_files.hpp>
+#include <tessera/train/loss_scale.hpp>
 #include <tessera/train/model_entries.hpp>
 
 #include <cmath>
@@ -16,7 +17,7 @@
 
 namespace tessera {
 
-/// Where in its data a training run is: what a checkpoint says beside tensors and the number of updates.
+/// Where in its data a training run is: what a checkpoint says beside tensors and the number of steps.
 struct training_position {
   index_t epoch = 0;
   index_t step = 0;     ///< steps done in the epoch
@@ -73,13 +74,27 @@ inline nlohmann::json to_json(training_position const& at) {
 }
 
 inline training_position position_of(nlohmann::json const& json) {
-  training_position at{json.at("epoch"), json.at("step"), number(json.at("loss_sum"))};
+  training_position at{whole_number(json.at("epoch")), whole_number(json.at("step")), number(json.at("loss_sum"))};
   for (auto const& loss : json.at("epoch_losses")) at.epoch_losses.push_back(number(loss));
   auto const& dealt = json.at("sampler");
-  at.rows = dealt.at("rows");
-  at.batch = dealt.at("batch");
+  at.rows = whole_number(dealt.at("rows"));
+  at.batch = whole_number(dealt.at("batch"));
+  if (!dealt.at("seed").is_number_unsigned()) throw json_fault("a seed that is no whole number");
   at.sampling = {dealt.at("seed"), dealt.at("shuffle"), dealt.at("drop_last")};
   return at;
+}
+
+inline nlohmann::json to_json(loss_scale_state const& s) {
+  return {{"factor", s.factor},
+          {"finite_steps", s.finite_steps},
+          {"skipped", s.skipped},
+          {"skipped_in_row", s.skipped_in_row}};
+}
+inline loss_scale_state loss_scale_of(nlohmann::json const& json) {
+  const double factor = json.at("factor");
+  if (!(factor > 0 && std::isfinite(factor))) throw json_fault("a loss scale that is not positive");
+  return {factor, whole_number(json.at("finite_steps")), whole_number(json.at("skipped")),
+          whole_number(json.at("skipped_in_row"))};
 }
 
 /// The tensors of a trainer: those of its model, and what its optimizer remembers.
@@ -111,10 +126,30 @@ void require_checkpointable(Trainer& trainer) {
       "state a member steps, as tessera::momentum has");
 }
 
+/// As `save_checkpoint`; where `best` says something, that the checkpoint is the best so far.
+template <class Trainer>
+void save_trainer(Trainer& trainer, std::filesystem::path const& directory, training_position const& at, index_t keep,
+                  nlohmann::json const& best) {
+  require_checkpointable(trainer);
+  auto& optimizer = trainer.optimizer();
+  auto& where = trainer.model().where();
+  using mesh = typename std::remove_reference_t<decltype(where)>::mesh;
+  nlohmann::json options = nlohmann::json::object();
+  optimizer.visit_options([&](char const* name, auto const& value) { options[name] = value; });
+  nlohmann::json state{
+      {"steps", trainer.steps()},
+      {"position", to_json(at)},
+      {"optimizer", {{"name", optimizer.name}, {"steps", trainer.optimizer_state().steps}, {"options", options}}},
+      {"mesh", mesh::sizes}};
+  if (trainer.loss_scale().on()) state["loss_scale"] = to_json(trainer.loss_scale().state());
+  if (!best.is_null()) state[best_key] = best;
+  write_checkpoint(where.group(mesh::all), directory, trainer.steps(), keep, trainer_entries(trainer), state);
+}
+
 }  // namespace detail
 
-/// Saves a trainer in `directory/step-NNNNNNNN`, named by its updates: parameters and states of the model, what the
-/// optimizer remembers and its options, and the position. Gradients kept by `accumulate` are not saved.
+/// Saves a trainer in `directory/step-NNNNNNNN`, named by its steps: parameters and states of the model, what the
+/// optimizer remembers and its options, the loss scale, and the position. Gradients kept by `accumulate` are not saved.
 ///
 /// Collective over the mesh; all ranks name the same folder, which they share. Each rank writes a safetensors file of
 /// what no rank before it holds, with a file `index.json` that says where each tensor lies. They are written to
@@ -125,28 +160,17 @@ void require_checkpointable(Trainer& trainer) {
 template <class Trainer>
 void save_checkpoint(Trainer& trainer, std::filesystem::path const& directory, training_position const& at = {},
                      index_t keep = 5) {
-  detail::require_checkpointable(trainer);
-  auto& optimizer = trainer.optimizer();
-  auto& where = trainer.model().where();
-  using mesh = typename std::remove_reference_t<decltype(where)>::mesh;
-  nlohmann::json options = nlohmann::json::object();
-  optimizer.visit_options([&](char const* name, auto const& value) { options[name] = value; });
-  const nlohmann::json state{
-      {"steps", trainer.steps()},
-      {"position", detail::to_json(at)},
-      {"optimizer", {{"name", optimizer.name}, {"steps", trainer.optimizer_state().steps}, {"options", options}}},
-      {"mesh", mesh::sizes}};
-  detail::write_checkpoint(where.group(mesh::all), directory, trainer.steps(), keep, detail::trainer_entries(trainer),
-                           state);
+  detail::save_trainer(trainer, directory, at, keep, {});
 }
 
 /// Loads what `save_checkpoint` saved on this mesh, split and pipeline or any other, bit for bit, and returns the
 /// position. Collective; each rank reads the bytes of its own blocks only.
 ///
-/// The options of the optimizer become those that were saved: set them afterwards to train on with others. Throws on
-/// all ranks, and names the tensor, where a file is truncated, damaged, or of another checkpoint, where the model has
-/// other tensors, extents or elements, and where the optimizer is of another kind. Files are looked at first: only
-/// those that change meanwhile leave a model that is partly loaded.
+/// The options of the optimizer become those that were saved: set them afterwards to train on with others. A loss scale
+/// goes on where it was saved; a `fixed_scale` keeps its factor. Throws on all ranks, and names the tensor, where a
+/// file is truncated, damaged, or of another checkpoint, where the model has other tensors, extents or elements, and
+/// where the optimizer is of another kind. Files are looked at first: only those that change meanwhile leave a model
+/// that is partly loaded.
 template <class Trainer>
 training_position load_checkpoint(Trainer& trainer, std::filesystem::path const& checkpoint) {
   detail::require_checkpointable(trainer);
@@ -158,15 +182,17 @@ training_position load_checkpoint(Trainer& trainer, std::filesystem::path const&
   training_position at;
   index_t updates = 0;
   index_t remembered = 0;
+  std::optional<loss_scale_state> scale;
   auto loaded = optimizer;
   detail::together(comm, [&] {
     index = detail::read_index(checkpoint);
     try {
       auto const& state = index.state;
       at = detail::position_of(state.at("position"));
-      updates = state.at("steps");
+      updates = detail::whole_number(state.at("steps"));
       auto const& saved = state.at("optimizer");
-      remembered = saved.at("steps");
+      remembered = detail::whole_number(saved.at("steps"));
+      if (state.contains("loss_scale")) scale = detail::loss_scale_of(state.at("loss_scale"));
       if (saved.at("name") != optimizer.name)
         throw error(
             checkpoint.string() + " was saved with the optimizer " + saved.at("name").template get<std::string>(),
@@ -176,6 +202,15 @@ training_position load_checkpoint(Trainer& trainer, std::filesystem::path const&
       loaded.visit_options([&](char const* name, auto& value) { saved.at("options").at(name).get_to(value); });
     } catch (nlohmann::json::exception const& fault) {
       detail::broken_checkpoint(checkpoint, std::string("the state in its index.json (") + fault.what() + ")");
+    } catch (detail::json_fault const& fault) {
+      detail::broken_checkpoint(checkpoint, std::string("the state in its index.json (") + fault.what() + ")");
+    }
+    if constexpr (requires { loaded.check(); }) {
+      try {
+        loaded.check();
+      } catch (error const& fault) {
+        detail::broken_checkpoint(checkpoint, "the state in its index.json (" + detail::quoted(fault) + ")");
+      }
     }
   });
   // Read into memory of its own, so that a fault leaves the state as it is.
@@ -186,12 +221,14 @@ training_position load_checkpoint(Trainer& trainer, std::filesystem::path const&
     if (remembered > 0) optimizer.prepare(trainer.model().parameters(), trainer.optimizer_state());
     trainer.optimizer_state().steps = remembered;
     detail::read_tensors(comm, checkpoint, checkpoint, index, detail::trainer_entries(trainer));
+    trainer.model().parameters_changed();
   } catch (...) {
     optimizer = before;
     trainer.optimizer_state() = std::move(state);
     throw;
   }
   trainer.steps(updates);
+  if (scale) trainer.loss_scale().state(*scale);
   return at;
 }
 
@@ -203,6 +240,7 @@ void load_weights(Network& model, std::filesystem::path const& checkpoint) {
   detail::checkpoint_index index;
   detail::together(comm, [&] { index = detail::read_index(checkpoint); });
   detail::read_tensors(comm, checkpoint, checkpoint, index, detail::model_entries(model), detail::state_prefix);
+  model.parameters_changed();
 }
 
 namespace detail {
@@ -223,7 +261,7 @@ training_position position_after(progress const& at, Batches const& from) {
 
 }  // namespace detail
 
-/// A callback of `fit` that saves every so many steps (updates since training began), every so many epochs, or both
+/// A callback of `fit` that saves every so many steps (since training began), every so many epochs, or both
 /// (MindSpore's ModelCheckpoint with its CheckpointConfig). See `save_checkpoint`.
 struct checkpoint_every {
   std::filesystem::path directory;
@@ -286,6 +324,9 @@ struct resume {
       throw error(newest + " was saved in step " + std::to_string(now.step) + " of an epoch of " +
                       std::to_string(now.rows) + " rows in batches of " + std::to_string(now.batch),
                   "the same data, batch and sampling", "resume with these, or from the end of an epoch");
+    if (now.step > at.steps)
+      detail::broken_checkpoint(newest, "step " + std::to_string(now.step) + " of an epoch of " +
+                                            std::to_string(at.steps) + " steps");
     at.epoch = now.epoch;
     at.step = now.step;
     at.loss_sum = now.loss_sum;

@@ -135,15 +135,25 @@ inline void write_pieces(std::filesystem::path const& folder, std::string const&
   out.finish();
 }
 
-/// Throws where a folder holds a whole checkpoint of this step or a later one, which would hide one that is saved now.
-inline void require_no_later(std::filesystem::path const& directory, index_t step) {
+/// Whether a checkpoint is whole.
+inline bool is_whole(std::filesystem::path const& folder) {
+  try {
+    check_checkpoint(folder);
+    return true;
+  } catch (error const&) {
+    return false;
+  }
+}
+
+/// What checkpoints that are the best of a run say in their state (train/validation.hpp).
+inline constexpr char const* best_key = "best";
+
+/// Throws where a folder holds a whole checkpoint of this step or a later one, which would hide one that is saved now;
+/// but for those that a new best one replaces, where it is one.
+inline void require_no_later(std::filesystem::path const& directory, index_t step, bool best = false) {
   for (auto const& [other, path] : checkpoints_in(directory)) {
-    if (other < step) continue;
-    try {
-      check_checkpoint(path);
-    } catch (error const&) {
-      continue;
-    }
+    if (other < step || !is_whole(path)) continue;
+    if (best && read_index(path).state.contains(best_key)) continue;
     throw error(directory.string() + " holds a checkpoint of step " + std::to_string(other) + " already, and step " +
                     std::to_string(step) + " is to be saved there",
                 "a folder without checkpoints of this step or later ones",
@@ -152,17 +162,18 @@ inline void require_no_later(std::filesystem::path const& directory, index_t ste
 }
 
 /// The folder of a checkpoint that is about to be written.
-inline void prepare_directory(std::filesystem::path const& directory, index_t step,
-                              std::filesystem::path const& aside) {
-  require_no_later(directory, step);
+inline void prepare_directory(std::filesystem::path const& directory, index_t step, std::filesystem::path const& aside,
+                              bool best) {
+  require_no_later(directory, step, best);
   std::error_code fault;
   std::filesystem::create_directories(directory, fault);
   if (fault) file_fault("create the folder", directory, fault.value());
   // What a program left unfinished.
   std::vector<std::filesystem::path> stale;
   for (auto const& entry : std::filesystem::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && name.ends_with(".tmp")) stale.push_back(entry.path());
+    auto const& path = entry.path();
+    if (path.extension() == ".tmp" && is_checkpoint_name(path.stem().string()) && entry.is_directory())
+      stale.push_back(path);
   }
   for (auto const& path : stale) std::filesystem::remove_all(path);
   file_step(aside);
@@ -180,19 +191,30 @@ inline void prune_checkpoints(std::filesystem::path const& directory, index_t ke
       std::filesystem::remove_all(at->second);
       continue;
     }
-    try {
-      check_checkpoint(at->second);
-      ++whole;
-    } catch (error const&) {  // is passed over by whoever looks for the newest one
-    }
+    if (is_whole(at->second)) ++whole;  // others are passed over by whoever looks for the newest one
   }
 }
 
+/// Gives a finished folder its name. A whole checkpoint of the same step gets a longer name first, under which it is
+/// found too and counts as older: at no time is there none.
+inline void name_checkpoint(std::filesystem::path const& aside, std::filesystem::path const& done) {
+  if (is_whole(done)) {
+    const auto older = done.parent_path() / ("step-0" + done.filename().string().substr(5));
+    std::filesystem::remove_all(older);
+    rename_durably(done, older);
+  } else if (std::filesystem::is_directory(done)) {
+    std::filesystem::remove_all(done);
+  }
+  rename_durably(aside, done);
+}
+
 /// Writes a checkpoint; collective over `comm`. Each rank writes a file of its own into a folder aside; rank 0 then
-/// adds the index and gives the folder its name. Whoever looks finds the checkpoint whole or not at all.
+/// adds the index and gives the folder its name. Whoever looks finds the checkpoint whole or not at all. One whose
+/// state says that it is the best takes the place of all others.
 template <communicator Comm>
 void write_checkpoint(Comm& comm, std::filesystem::path const& directory, index_t step, index_t keep,
                       std::vector<checkpoint_entry> const& entries, nlohmann::json const& state) {
+  const bool best = state.contains(best_key);
   if (keep < 1) throw error("keep of " + std::to_string(keep), "1 or more checkpoints", "mend the option");
   const auto done = directory / checkpoint_name(step);
   auto aside = done;
@@ -200,7 +222,7 @@ void write_checkpoint(Comm& comm, std::filesystem::path const& directory, index_
   std::int64_t id = 0;
   together(comm, [&] {
     if (comm.rank() != 0) return;
-    prepare_directory(directory, step, aside);
+    prepare_directory(directory, step, aside, best);
     id = std::chrono::system_clock::now().time_since_epoch().count();
   });
   comm.broadcast(&id, 1, 0);
@@ -218,9 +240,13 @@ void write_checkpoint(Comm& comm, std::filesystem::path const& directory, index_
     file.finish();
     sync_folder(aside);
     check_checkpoint(aside);  // finds ranks that see another folder under this name
-    if (std::filesystem::exists(done)) std::filesystem::remove_all(done);  // broken, see prepare_directory
-    rename_durably(aside, done);
-    prune_checkpoints(directory, keep);
+    name_checkpoint(aside, done);
+    if (!best) return prune_checkpoints(directory, keep);
+    for (auto const& [other, path] : checkpoints_in(directory)) {
+      if (path == done) continue;
+      file_step(path);
+      std::filesystem::remove_all(path);
+    }
   });
 }
 

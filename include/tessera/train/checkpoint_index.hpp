@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/data/json_text.hpp>
 #include <tessera/data/safetensors.hpp>
 #include <tessera/train/checkpoint_entry.hpp>
 
@@ -10,6 +11,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -36,7 +38,7 @@ struct checkpoint_tensor {
 
 /// What `index.json` says: where each tensor lies, and how far training was.
 struct checkpoint_index {
-  /// The same in all files that were saved together; empty: they say nothing.
+  /// The same in all files that were saved together; empty: not of files that say so.
   std::string id;
   nlohmann::json state;
   std::map<std::string, checkpoint_tensor> tensors{};
@@ -70,38 +72,63 @@ inline nlohmann::json to_json(checkpoint_piece const& piece) {
 
 inline checkpoint_piece piece_of(nlohmann::json const& json) {
   checkpoint_piece piece{json.at("file").get<std::string>()};
-  const auto begin = json.at("begin").get<std::vector<index_t>>();
-  const auto shape = json.at("shape").get<std::vector<index_t>>();
+  const auto begin = whole_numbers(json.at("begin"));
+  const auto shape = whole_numbers(json.at("shape"));
   for (std::size_t d = 0; d < begin.size(); ++d) piece.part.box.push_back({begin[d], shape.at(d)});
-  if (json.contains("range")) piece.part.range = interval{json["range"].at(0), json["range"].at(1)};
-  if (json.contains("order")) piece.part.order = json["order"].get<std::vector<int>>();
+  if (json.contains("range"))
+    piece.part.range = interval{whole_number(json["range"].at(0)), whole_number(json["range"].at(1))};
+  if (json.contains("order"))
+    for (const index_t d : whole_numbers(json["order"])) {
+      if (d >= static_cast<index_t>(begin.size())) throw json_fault("a dimension that is not there in its order");
+      piece.part.order.push_back(static_cast<int>(d));
+    }
   return piece;
+}
+
+/// Whether two pieces hold an element in common. Ranges are told apart within one box in one order: other boxes with
+/// ranges have to be apart.
+inline bool overlap(tensor_part const& a, tensor_part const& b) {
+  if (a.size() == 0 || b.size() == 0) return false;
+  if (a.range && b.range && a.box == b.box && a.order == b.order) return intersect(*a.range, *b.range).size > 0;
+  for (std::size_t d = 0; d < a.box.size(); ++d)
+    if (intersect(a.box[d], b.box[d]).size == 0) return false;
+  return true;
 }
 
 /// Says what is wrong with the pieces of a tensor, empty where nothing is.
 inline std::string fault_of(checkpoint_tensor const& tensor) {
   index_t size = 1;
+  index_t strides = 1;  // of any part
   for (const index_t extent : tensor.extents) {
-    if (extent < 0 || __builtin_mul_overflow(size, extent, &size)) return "extents that make no sense";
+    if (extent < 0 || __builtin_mul_overflow(strides, std::max(extent, index_t{1}), &strides))
+      return "extents that make no sense";
+    size *= extent;
   }
   index_t there = 0;
+  std::set<std::string_view> files;
   for (checkpoint_piece const& piece : tensor.pieces) {
     tensor_part const& part = piece.part;
-    if (piece.file.find('/') != std::string::npos) return "a piece in another folder";
+    if (piece.file.empty() || piece.file.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos)
+      return "a piece in another folder, or in a file without a name";
+    if (!files.insert(piece.file).second) return "two pieces in one file";
     if (part.box.size() != tensor.extents.size()) return "a piece of another rank";
     for (std::size_t d = 0; d < part.box.size(); ++d)
-      if (part.box[d].begin < 0 || part.box[d].size < 0 || part.box[d].end() > tensor.extents[d])
+      if (part.box[d].begin < 0 || part.box[d].size < 0 || part.box[d].size > tensor.extents[d] - part.box[d].begin)
         return "a piece beyond its extents";
     auto order = part.order;
     std::sort(order.begin(), order.end());
     for (std::size_t d = 0; d < order.size(); ++d)
       if (order.size() != part.box.size() || order[d] != static_cast<int>(d)) return "a piece in no order";
-    if (part.range && (part.range->begin < 0 || part.range->size < 0 || part.range->end() > part.box_size()))
+    if (part.range &&
+        (part.range->begin < 0 || part.range->size < 0 || part.range->size > part.box_size() - part.range->begin))
       return "a range beyond its box";
-    there += part.size();
+    if (__builtin_add_overflow(there, part.size(), &there)) return "more elements than can be counted";
   }
   if (there != size)
     return "pieces of " + std::to_string(there) + " elements, not " + std::to_string(size) + " together";
+  for (auto a = tensor.pieces.begin(); a != tensor.pieces.end(); ++a)
+    for (auto b = std::next(a); b != tensor.pieces.end(); ++b)
+      if (overlap(a->part, b->part)) return "pieces that overlap";
   return {};
 }
 
@@ -120,13 +147,19 @@ inline checkpoint_index read_index(std::filesystem::path const& folder) {
   std::ifstream in(path, std::ios::binary);
   if (!in) broken_checkpoint(folder, "it has no index.json that can be read");
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  nlohmann::json json;
+  try {
+    json = parse_json(text);
+  } catch (json_fault const& fault) {
+    broken_checkpoint(folder, std::string("its index.json is damaged: ") + fault.what());
+  }
   if (!json.is_object() || json.value("format", nlohmann::json()) != checkpoint_format)
     broken_checkpoint(folder, "its index.json does not say \"format\": \"" + std::string(checkpoint_format) + "\"");
   std::string within = "index.json";
   checkpoint_index index;
   try {
     index.id = json.at("id").get<std::string>();
+    if (index.id.empty()) throw json_fault("an id without a letter");
     index.state = json.at("state");
     for (auto const& [name, value] : json.at("tensors").items()) {
       within = "tensor \"" + name + "\" in index.json";
@@ -134,12 +167,14 @@ inline checkpoint_index read_index(std::filesystem::path const& folder) {
       const auto type = safetensors_type_named(value.at("dtype").get<std::string>());
       if (!type) broken_checkpoint(folder, "tensor \"" + name + "\" has an unknown dtype");
       tensor.type = *type;
-      tensor.extents = value.at("shape").get<std::vector<index_t>>();
+      tensor.extents = whole_numbers(value.at("shape"));
       for (auto const& piece : value.at("pieces")) tensor.pieces.push_back(piece_of(piece));
       if (const std::string fault = fault_of(tensor); !fault.empty())
         broken_checkpoint(folder, "tensor \"" + name + "\" has " + fault);
     }
   } catch (nlohmann::json::exception const& fault) {
+    broken_checkpoint(folder, within + " (" + fault.what() + ")");
+  } catch (json_fault const& fault) {
     broken_checkpoint(folder, within + " (" + fault.what() + ")");
   } catch (std::out_of_range const& fault) {
     broken_checkpoint(folder, within + " (" + fault.what() + ")");
@@ -195,15 +230,18 @@ inline std::string checkpoint_name(index_t step) {
   return text;
 }
 
+inline bool is_checkpoint_name(std::string_view name) {
+  return name.starts_with("step-") && name.size() >= 13 && name.size() <= 23 &&
+         name.find_first_not_of("0123456789", 5) == std::string_view::npos;
+}
+
 /// The finished checkpoints of a folder, whole or not, oldest first.
 inline std::vector<std::pair<index_t, std::filesystem::path>> checkpoints_in(std::filesystem::path const& directory) {
   std::vector<std::pair<index_t, std::filesystem::path>> found;
   std::error_code none;
   for (auto const& entry : std::filesystem::directory_iterator(directory, none)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with("step-") || name.size() < 13 || name.size() > 23 ||
-        name.find_first_not_of("0123456789", 5) != std::string::npos)
-      continue;
+    if (!is_checkpoint_name(name) || !entry.is_directory(none)) continue;
     found.emplace_back(std::stoll(name.substr(5)), entry.path());
   }
   std::sort(found.begin(), found.end());

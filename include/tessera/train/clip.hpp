@@ -19,8 +19,11 @@ double global_norm(Context& where, std::vector<parameter_view<T>> const& paramet
     if (!p.trainable) continue;
     // Ranks that hold the same block take a share of it each.
     const auto alike = static_cast<axis_set>(mesh::all & ~p.cut_by);
-    const interval mine =
-        cut({0, p.gradient.size()}, mesh::group_size(alike), mesh::group_rank(alike, where.coordinates()));
+    const interval whole{0, p.gradient.size()};
+    const int place = mesh::group_rank(alike, where.coordinates());
+    interval mine = cut(whole, mesh::group_size(alike), place);
+    // A sum that does not depend on the number of ranks is taken by one of them.
+    if constexpr (deterministic_backend<typename Context::backend>) mine = place == 0 ? whole : interval{};
     sum += where.kernels().square_sum(block<T const, 1>{p.gradient.data + mine.begin, {{mine.size}}});
   }
   if (mesh::devices > 1) where.group(mesh::all).all_reduce(&sum, 1, reduction::sum);

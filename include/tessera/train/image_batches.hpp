@@ -26,7 +26,7 @@ struct image_batches {
     typename input_type::local_type local;
     std::vector<std::int64_t> labels;
     load_batch(data, chosen, mine, mean, deviation, local, labels);
-    const interval out = detail::output_rows(model, extents[0]);
+    const interval out = output_rows(model, extents[0]);
     if (!(out == mine[0])) {
       labels.clear();
       for (index_t i = out.begin; i < out.end(); ++i)

@@ -20,11 +20,17 @@ class line_file {
   /// Throws where the file cannot be written, or begins otherwise than with `header`.
   line_file(std::filesystem::path const& path, std::string const& header) : path_(path) {
     std::string first;
-    if (std::ifstream before(path); before) std::getline(before, first);
+    bool unfinished = false;  // a program ended within its last line
+    if (std::ifstream before(path, std::ios::binary); before) {
+      std::getline(before, first);
+      before.clear();
+      unfinished = before.seekg(-1, std::ios::end) && before.get() != '\n';
+    }
     if (!first.empty() && !header.empty() && first != header)
-      throw error(path.string() + ", which begins with \"" + first + "\"", "a new file, or one that begins with \"" +
-                      header + "\"", "name another file");
+      throw error(path.string() + ", which begins with \"" + first + "\"",
+                  "a new file, or one that begins with \"" + header + "\"", "name another file");
     out_.open(path, std::ios::app);
+    if (unfinished) line({});
     if (first.empty() && !header.empty()) line(header);
     check();
   }
@@ -93,9 +99,9 @@ class json_log {
  private:
   void row(progress const& p, char const* what) {
     if (!file_) file_.emplace(path_, "");
-    nlohmann::ordered_json line{{"event", what},     {"epoch", p.epoch + 1}, {"step", p.step},
-                                {"loss", p.loss},    {"mean_loss", p.mean_loss},
-                                {"rows_per_second", p.rate}, {"seconds", p.seconds}};
+    nlohmann::ordered_json line{{"event", what},       {"epoch", p.epoch + 1},     {"step", p.step},
+                                {"loss", p.loss},      {"mean_loss", p.mean_loss}, {"rows_per_second", p.rate},
+                                {"seconds", p.seconds}};
     if (std::string_view(what) == "epoch") {
       if (p.validation_accuracy) line["validation_accuracy"] = *p.validation_accuracy;
       if (p.validation_loss) line["validation_loss"] = *p.validation_loss;

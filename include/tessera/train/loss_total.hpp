@@ -2,6 +2,7 @@
 
 #include <tessera/core/shape.hpp>
 
+#include <cmath>
 #include <optional>
 
 namespace tessera::detail {
@@ -24,7 +25,7 @@ class loss_total {
     if (share_ == 1)
       value_ = part.loss();
     else if (share_ > 0)  // a part in which no row counts has no loss
-      value_ += share_ * (part.loss() - value_);
+      value_ += std::isfinite(value_) ? share_ * (part.loss() - value_) : part.loss();  // infinite ones stay so
     return *mean_of;
   }
 

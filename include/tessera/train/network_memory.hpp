@@ -71,12 +71,14 @@ class network_memory final : private parameter_gate {
     }
   }
 
-  /// One forward pass, while it lives.
+  /// A forward pass begins.
+  void begin_forward() { values_.begin(false); }
+  /// The same, and progress in kernels while it lives.
   class forward_pass {
    public:
     explicit forward_pass(network_memory& of) {
+      of.begin_forward();
       if (of.level_ == 0) return;
-      of.values_.begin(false);
       hook_.emplace(progress_hook{&progress, &of});
     }
 
@@ -114,8 +116,8 @@ class network_memory final : private parameter_gate {
 
   /// Whom layers ask for their parameters: nobody where each rank keeps all of them.
   parameter_gate* gate() { return level_ == 0 ? nullptr : this; }
-  /// Returns when the whole values of a trainable parameter are in the memory of its layer. Collective over the ranks that
-  /// share it.
+  /// Returns when the whole values of a trainable parameter are in the memory of its layer. Collective over the ranks
+  /// that share it.
   void bring(int position) {
     if (const int b = bucket_of_[owner_of_[static_cast<std::size_t>(position)]]; values_.shares(b)) values_.bring(b);
   }
@@ -183,7 +185,8 @@ class network_memory final : private parameter_gate {
       const bool shared = network.values_.shares(b);
       if (shared) {
         const auto mine = local_box<mesh>(Value::placements, extents, network.context_->coordinates());
-        value = Value(*network.context_, extents, network.values_.whole(b).part(network.offsets_[next], mine.extents()));
+        value =
+            Value(*network.context_, extents, network.values_.whole(b).part(network.offsets_[next], mine.extents()));
       } else {
         value = Value(*network.context_, extents);
       }

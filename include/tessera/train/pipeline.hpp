@@ -31,6 +31,9 @@ class network<Model, Context, T> {
   template <int S>
   using stage_type = detail::stage_network<stage<S>, Context, T>;
   static constexpr int last = pipe::stages - 1;
+  static_assert(!deterministic_backend<typename Context::backend>,
+                "tessera: a pipeline adds up the gradients of micro-batches, which deterministic kernels do not; use "
+                "data_parallel alone, or the backend that deterministic<> is given");
 
  public:
   using mesh = typename Context::mesh;
@@ -40,6 +43,10 @@ class network<Model, Context, T> {
   using input_type =
       edge_tensor<detail::model_element<bound, T>, Context, plan_type::input::rank, plan_type::input::layout>;
   using output_type = edge_tensor<T, Context, plan_type::output::rank, plan_type::loss_layout>;
+
+  static_assert(plan_type::level == 0 || pipe::ties().empty(),
+                "tessera: layers of different stages share a parameter, which optimizer_parallel cannot cut; leave the "
+                "policy out, or give each stage a parameter of its own");
 
   /// Starts the parameters of this rank's stages at the values of their initialisers.
   network(Context& context, seed start) : context_(&context) {
@@ -75,11 +82,11 @@ class network<Model, Context, T> {
       auto& here = *stages_.template at<S>();
       auto out = [&] {
         if constexpr (S == 0) {
-          return here.root.forward(x, false);
+          return here.forward(x, false);
         } else {
           detail::stage_inboxes<stage<S>, pipe, Context, T> arriving(where());
           arriving.activations.expect();
-          return here.root.forward(arriving.activations.take(), false);
+          return here.forward(arriving.activations.take(), false);
         }
       }();
       if constexpr (S == last)
@@ -149,17 +156,26 @@ class network<Model, Context, T> {
   /// The parameters and states of this rank's stages, in order of definition. They count as cut along the pipeline:
   /// ranks of other stages hold others.
   std::vector<parameter_view<T>> const& parameters() const { return parameters_; }
+  /// As without a pipeline.
+  void parameters_changed() {
+    for_own_stages([&]<int S>(std::integral_constant<int, S>) { stages_.template at<S>()->memory.forget(); });
+  }
   /// Calls `f(name, value)` with each of them as a typed tensor.
   template <class F>
   void for_each_parameter(F&& f) {
     std::size_t next = 0;
-    auto one = [&](std::string const& name, auto, auto const&, auto& value, auto&) {
-      // Those that share the memory of others are no parameters of their own.
-      if (next == parameters_.size() || parameters_[next].name != name) return;
-      ++next;
-      f(name, value);
-    };
-    for_own_stages([&]<int S>(std::integral_constant<int, S>) { stages_.template at<S>()->visit(one); });
+    for_own_stages([&]<int S>(std::integral_constant<int, S>) {
+      auto& here = *stages_.template at<S>();
+      int position = 0;
+      auto one = [&]<class Kind>(std::string const& name, Kind, auto const&, auto& value, auto&) {
+        if constexpr (Kind::trainable) here.memory.bring(position++);
+        // Those that share the memory of others are no parameters of their own.
+        if (next == parameters_.size() || parameters_[next].name != name) return;
+        ++next;
+        f(name, value);
+      };
+      here.visit(one);
+    });
   }
 
   /// The whole parameters and states of the first rank of each stage to its other ranks; those that are cut are left
@@ -167,9 +183,12 @@ class network<Model, Context, T> {
   void broadcast_parameters() {
     constexpr auto others = static_cast<axis_set>(mesh::all & ~pipe::axes);
     if (mesh::group_size(others) == 1) return;
-    for (auto const& p : parameters_)
-      if (mesh::group_size(static_cast<axis_set>(p.cut_by & others)) == 1)
-        where().group(others).broadcast(p.value.data, p.value.size(), 0);
+    for (auto const& p : parameters_) {
+      const auto alike = static_cast<axis_set>(others & ~p.owners);
+      if (mesh::group_size(static_cast<axis_set>(p.cut_by & alike)) == 1 && mesh::group_size(alike) > 1)
+        where().group(alike).broadcast(p.value.data, p.value.size(), 0);
+    }
+    parameters_changed();
   }
 
  private:
@@ -298,7 +317,7 @@ class network<Model, Context, T> {
       const trace_name name("forward", S, part);
       const trace_scope span(name.text, activity::compute);
       const progress_scope polled(hook());
-      auto y = here.root.forward(x, true);
+      auto y = here.forward(x, true);
       here.saved[i].take_from(here.root);
       if constexpr (S == last) {
         const auto out = redistribute<typename output_type::layout_type>(std::move(y));

@@ -22,10 +22,15 @@ struct stage_network {
   using gradient_type = edge_tensor<T, Context, output::rank, Stage::arriving>;
 
   stage_network(Context& context, seed start) : memory(context) {
-    root.number(0);
-    memory.allocate_buckets(Stage::trainable(), Stage::buckets(sizeof(T)));
+    memory.allocate_buckets(Stage::trainable(), Stage::buckets(sizeof(T)), Stage::sharing(sizeof(T)));
+    root.number(0, memory.gate());
     typename network_memory<Context, T>::allocator allocate{memory, start};
     visit(allocate);
+  }
+  template <class X>
+  auto forward(X const& x, bool training) {
+    memory.begin_forward();
+    return root.forward(x, training);
   }
   template <class F>
   void visit(F& f) {

@@ -1,21 +1,27 @@
 #pragma once
 
+#include <tessera/backend/concept.hpp>
 #include <tessera/backend/eigen.hpp>
 #include <tessera/comm/mesh_groups.hpp>
 #include <tessera/comm/mpi.hpp>
+#include <tessera/comm/ordered.hpp>
+#include <tessera/comm/plan_hash.hpp>
 #include <tessera/comm/processors.hpp>
 #include <tessera/comm/serial.hpp>
 #include <tessera/core/context.hpp>
+#include <tessera/plan/collectives.hpp>
 #include <tessera/train/network.hpp>
 #include <tessera/train/pipeline.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 
 namespace tessera {
 
@@ -45,8 +51,20 @@ class team {
 
   /// A model on this team; its parameters start from the seed, equal to those of any other split.
   template <class Model, class T = float>
-  network<Model, team, T> make(seed start = {}) {
+  requires std::floating_point<T> network<Model, team, T> make(seed start = {}) {
     return network<Model, team, T>(*this, start);
+  }
+  /// Parameters of another kind do not compile.
+  template <class Model, class T>
+  requires(!std::floating_point<T>) void make(seed = {}) {
+    static_assert(
+        computes_in<Backend, T>,
+        "tessera: this backend does not compute in the T of make<Model, T>; leave T out, so that parameters are "
+        "float, and compute in T on a session<Mesh, rounded<Backend, T>>");
+    static_assert(
+        !computes_in<Backend, T>,
+        "tessera: make<Model, T> keeps parameters in float or double; leave T out: this backend computes in T "
+        "whatever they are");
   }
 
  private:
@@ -106,6 +124,10 @@ inline int threads_of_rank(session_options const& options, int processors) {
   return options.threads == 0 ? processors : options.threads;
 }
 
+/// MPI, with sums in order for deterministic kernels.
+template <class Backend>
+using mpi_comm_for = std::conditional_t<deterministic_backend<Backend>, ordered<mpi_comm>, mpi_comm>;
+
 }  // namespace detail
 
 /// The program on its mesh under MPI: declared first in `main`, and a context for everything else.
@@ -115,14 +137,31 @@ inline int threads_of_rank(session_options const& options, int processors) {
 ///
 /// An exception that leaves `main` on any rank is printed and ends all ranks with a non-zero exit code.
 template <device_mesh Mesh, class Backend = eigen>
-class session : program, public team<Mesh, mpi_comm, Backend> {
+class session : program, public team<Mesh, detail::mpi_comm_for<Backend>, Backend> {
+  using comm = detail::mpi_comm_for<Backend>;
+  using team_type = team<Mesh, comm, Backend>;
+
  public:
-  explicit session(session_options const& options = {})
-      : team<Mesh, mpi_comm, Backend>(mpi_comm(MPI_COMM_WORLD, options.mpi), threads(options)) {}
+  explicit session(session_options const& options = {}) : team_type(world(options), threads(options)) {}
   session(int& argc, char**& argv, session_options const& options = {})
-      : program(argc, argv), team<Mesh, mpi_comm, Backend>(mpi_comm(MPI_COMM_WORLD, options.mpi), threads(options)) {}
+      : program(argc, argv), team_type(world(options), threads(options)) {}
+
+  /// A model on this session; its parameters start from the seed, equal to those of any other split.
+  ///
+  /// Throws on all ranks where they did not ask for the same: the collectives that follow from the model's type and the
+  /// seed are compared by one all-reduce.
+  template <class Model, class T = float>
+  network<Model, team_type, T> make(seed start = {}) {
+    if constexpr (Mesh::devices > 1) {
+      static constexpr std::uint64_t plan = hash_of(collectives<Model, Mesh, T>);
+      check_equal_everywhere(this->group(Mesh::all), number_hash{}.add(plan).add(start.value).value(),
+                             "the plan or the seed of a model");
+    }
+    return team_type::template make<Model, T>(start);
+  }
 
  private:
+  static comm world(session_options const& options) { return comm(mpi_comm(MPI_COMM_WORLD, options.mpi)); }
   static int threads(session_options const& options) {
     return detail::threads_of_rank(options, detail::processors_of_rank(MPI_COMM_WORLD));
   }

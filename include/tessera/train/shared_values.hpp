@@ -59,6 +59,7 @@ class shared_values {
   /// Takes what this rank owns of elements that somebody has written into the memory of a whole bucket.
   void take(int bucket, interval elements) {
     const interval mine = intersect(elements, slice(bucket));
+    if (mine.size == 0) return;
     T const* const from = of(bucket).whole.data() + mine.begin;
     T* const to = own(bucket) + (mine.begin - slice(bucket).begin);
     if (from != to) std::copy_n(from, mine.size, to);
@@ -84,16 +85,14 @@ class shared_values {
   void look_ahead(int first) {
     while (at_ < pass_->size() && (*pass_)[at_].first != first) ++at_;
     for (std::size_t later = at_ + 1; later < pass_->size(); ++later) {
-      bool started = false;
-      for (const int b : (*pass_)[later].buckets) {
+      bool found = false;
+      sharing_.for_buckets((*pass_)[later], [&](int b) {
         place& p = place_of(b);
-        if (p.holds == b) continue;
-        for (std::size_t before = at_; before < later; ++before)
-          if (needs((*pass_)[before], p.holds)) return;
-        start(b, p);
-        started = true;
-      }
-      if (started) return;
+        if (p.holds == b) return;
+        found = true;
+        if (!needed(p.holds, later)) start(b, p);
+      });
+      if (found) return;
     }
   }
   /// What is gathered is out of date.
@@ -129,8 +128,12 @@ class shared_values {
   };
 
   bucket const& of(int bucket) const { return buckets_[static_cast<std::size_t>(bucket)]; }
-  static bool needs(bucket_sharing::step const& step, int bucket) {
-    return std::find(step.buckets.begin(), step.buckets.end(), bucket) != step.buckets.end();
+  /// Whether a layer of the pass, from this one up to `later`, needs a bucket.
+  bool needed(int bucket, std::size_t later) const {
+    bool found = false;
+    for (std::size_t i = at_; i < later; ++i)
+      sharing_.for_buckets((*pass_)[i], [&](int b) { found = found || b == bucket; });
+    return found;
   }
   place& place_of(int bucket) {
     return places_[static_cast<std::size_t>(sharing_.value_places[static_cast<std::size_t>(bucket)])];
@@ -158,14 +161,15 @@ class shared_values {
   void end(place& p) {
     p.gather.reset();
     if (tracer* const to = tracer::current())
-      to->add({"parameters of bucket " + std::to_string(p.holds), activity::communication, p.begin, tracer::now(), true});
+      to->add(
+          {"parameters of bucket " + std::to_string(p.holds), activity::communication, p.begin, tracer::now(), true});
   }
 
   Context* context_;
   bucket_sharing sharing_{};
   std::vector<bucket> buckets_{};
   std::vector<place> places_{};
-  std::vector<bucket_sharing::step> const* pass_ = &sharing_.forward;
+  std::vector<layer_parameters> const* pass_ = &sharing_.forward;
   std::size_t at_ = 0;  // the layer to which it has come
   bool overlap_ = true;
   std::exception_ptr failure_{};

@@ -151,6 +151,7 @@ class trainer {
                                                                  Callbacks&&... callbacks) {
     using clock = std::chrono::steady_clock;
     sampler order(train.rows(), train.batch, train.sampling);
+    require_rows(static_cast<index_t>(order.rows_of(order.batches() - 1).size()));  // no batch is smaller than the last
     progress at;
     at.epochs = passes.count;
     at.steps = order.batches();
@@ -291,17 +292,20 @@ class trainer {
 
   void update() {
     const trace_scope span("update", activity::compute);
-    const index_t step = steps_++;
-    if (!unscale_gradients()) return;
+    if (unscale_gradients()) move_parameters();
+    ++steps_;
+  }
+
+  void move_parameters() {
     auto const& parameters = model_.parameters();
     if (options_.clip_norm > 0) {
       const double norm = clip_by_global_norm(model_.where(), parameters, options_.clip_norm);
       if (!std::isfinite(norm))
-        throw error("gradients of norm " + std::to_string(norm) + " in step " + std::to_string(step), "a finite norm",
+        throw error("gradients of norm " + std::to_string(norm) + " in step " + std::to_string(steps_), "a finite norm",
                     "look for faults in the data, or lower the learning rate");
     }
     if constexpr (has_rate)
-      if (options_.schedule) optimizer_.learning_rate = options_.schedule(step);
+      if (options_.schedule) optimizer_.learning_rate = options_.schedule(steps_);
     optimizer_.step(model_.where().kernels(), parameters, state_);
   }
 

@@ -2,9 +2,12 @@
 
 #include <tessera/train/checkpoint.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 namespace tessera {
@@ -17,8 +20,11 @@ struct validate {
   index_t every = 1;
 
   explicit validate(Batches data, index_t epochs = 1) : batches(std::move(data)), every(epochs) {
-    if (every < 1)
-      throw error("validate every " + std::to_string(every) + " epochs", "1 or more", "mend the option");
+    if (every < 1) throw error("validate every " + std::to_string(every) + " epochs", "1 or more", "mend the option");
+  }
+  template <class Trainer, class From>
+  void on_begin(progress& at, Trainer&, From const&) const {
+    at.validates = true;
   }
   template <class Trainer, class From>
   void on_epoch_end(progress& at, Trainer& trainer, From const&) const {
@@ -38,8 +44,14 @@ enum class watched { training_loss, validation_loss, validation_accuracy };
 
 namespace detail {
 
+template <class Trainer>
+auto& all_ranks_of(Trainer& trainer) {
+  auto& where = trainer.model().where();
+  return where.group(std::remove_reference_t<decltype(where)>::mesh::all);
+}
+
 inline char const* name_of(watched what) {
-  return what == watched::training_loss ? "training_loss"
+  return what == watched::training_loss     ? "training_loss"
          : what == watched::validation_loss ? "validation_loss"
                                             : "validation_accuracy";
 }
@@ -50,33 +62,44 @@ inline std::optional<double> value_of(watched what, progress const& at) {
   return what == watched::validation_loss ? at.validation_loss : at.validation_accuracy;
 }
 
-/// Whether `found` is better than the best so far by more than `least`. NaN is better than nothing.
+/// Throws where nothing before a callback gives what it watches.
+inline void require_watched(char const* callback, watched what, progress const& at) {
+  if (what != watched::training_loss && !at.validates)
+    throw error(std::string(callback) + " on " + name_of(what) + " without validate before it",
+                "validate(batches) among the callbacks of fit, named before " + std::string(callback),
+                "name it first, or watch training_loss");
+}
+
+/// Whether `found` is better than the best so far by more than `least`. What is not finite never is.
 inline bool improves(watched what, double found, std::optional<double> best, double least) {
-  if (!best) return !std::isnan(found);
+  if (!std::isfinite(found)) return false;
+  if (!best) return true;
   return what == watched::validation_accuracy ? found > *best + least : found < *best - least;
 }
 
 }  // namespace detail
 
 /// A callback of `fit` that ends training when what it watches has not become better by more than `least_gain` in
-/// `patience` epochs that were validated (MindSpore's EarlyStopping). Name it after `validate`.
+/// `patience` epochs that were validated (MindSpore's EarlyStopping). Name it after `validate`, without which it
+/// throws. A run that is resumed counts anew.
 class early_stop {
  public:
   explicit early_stop(watched what = watched::validation_loss, index_t patience = 5, double least_gain = 0)
       : what_(what), patience_(patience), least_gain_(least_gain) {
     if (patience < 1 || !(least_gain >= 0))
-      throw error("early_stop with patience " + std::to_string(patience) + " and least_gain " +
-                      std::to_string(least_gain),
-                  "a patience of 1 or more and a gain of 0 or more", "mend the options");
+      throw error(
+          "early_stop with patience " + std::to_string(patience) + " and least_gain " + std::to_string(least_gain),
+          "a patience of 1 or more and a gain of 0 or more", "mend the options");
   }
 
   template <class Trainer, class Batches>
-  void on_begin(progress const&, Trainer&, Batches const&) {
+  void on_begin(progress const& at, Trainer&, Batches const&) {
+    detail::require_watched("early_stop", what_, at);
     best_.reset();
     without_ = 0;
   }
   template <class Trainer, class Batches>
-  void on_epoch_end(progress& at, Trainer&, Batches const&) {
+  void on_epoch_end(progress& at, Trainer& trainer, Batches const&) {
     const auto found = detail::value_of(what_, at);
     if (!found) return;
     if (detail::improves(what_, *found, best_, least_gain_)) {
@@ -84,6 +107,9 @@ class early_stop {
       without_ = 0;
     } else if (++without_ >= patience_) {
       at.stop = true;
+      if (detail::all_ranks_of(trainer).rank() == 0)
+        std::printf("%s no better than %g for %lld epochs: training ends\n", detail::name_of(what_), best_.value_or(0),
+                    static_cast<long long>(patience_));
     }
   }
 
@@ -96,29 +122,23 @@ class early_stop {
 };
 
 /// A callback of `fit` that keeps the checkpoint of the best epoch so far in a folder of its own, with a file
-/// `best.json` that says how good it was; a run that is resumed goes on from that. Name it after `validate`.
+/// `best.json` that says how good it was; a run that is resumed goes on from that, and what it saves takes the place of
+/// the best so far, of an earlier, the same or a later step. Values that are not finite are never the best. Name it
+/// after `validate`.
 class keep_best {
  public:
   explicit keep_best(std::filesystem::path directory, watched what = watched::validation_accuracy)
       : directory_(std::move(directory)), what_(what) {}
 
-  /// Throws where the folder keeps what is best by another measure.
+  /// Throws where the folder keeps what is best by another measure, and where `best.json` is damaged.
   template <class Trainer, class Batches>
-  void on_begin(progress const&, Trainer& trainer, Batches const&) {
+  void on_begin(progress const& at, Trainer& trainer, Batches const&) {
+    detail::require_watched("keep_best", what_, at);
     best_.reset();
-    auto& comm = all_of(trainer);
+    auto& comm = detail::all_ranks_of(trainer);
     double value = std::nan("");
     detail::together(comm, [&] {
-      if (comm.rank() != 0 || !std::filesystem::exists(file())) return;
-      std::ifstream in(file());
-      const auto json = nlohmann::json::parse(in, nullptr, false);
-      if (json.is_discarded() || !json.contains("watched") || !json.contains("value"))
-        throw error(file().string() + ", which is not what keep_best writes", "a JSON object with watched and value",
-                    "remove the file, or name another folder");
-      if (json["watched"] != detail::name_of(what_))
-        throw error(directory_.string() + ", which keeps the best by " + json["watched"].template get<std::string>(),
-                    detail::name_of(what_), "name another folder, or watch the same");
-      value = json["value"].template get<double>();
+      if (comm.rank() == 0) value = kept();
     });
     comm.broadcast(&value, 1, 0);
     if (!std::isnan(value)) best_ = value;
@@ -127,15 +147,17 @@ class keep_best {
   void on_epoch_end(progress const& at, Trainer& trainer, Batches const& from) {
     const auto found = detail::value_of(what_, at);
     if (!found || !detail::improves(what_, *found, best_, 0)) return;
+    const nlohmann::json value{{"watched", detail::name_of(what_)}, {"value", *found}};
+    detail::save_trainer(trainer, directory_, detail::position_after(at, from), 1, value);
     best_ = found;
-    save_checkpoint(trainer, directory_, detail::position_after(at, from), 1);
-    auto& comm = all_of(trainer);
+    auto& comm = detail::all_ranks_of(trainer);
     detail::together(comm, [&] {
       if (comm.rank() != 0) return;
       auto aside = file();
       aside += ".tmp";
-      const std::string text =
-          nlohmann::json{{"watched", detail::name_of(what_)}, {"value", *found}, {"epoch", at.epoch + 1}}.dump() + "\n";
+      auto said = value;
+      said["epoch"] = at.epoch + 1;
+      const std::string text = said.dump() + "\n";
       detail::durable_file out(aside);
       out.append(std::as_bytes(std::span(text)));
       out.finish();
@@ -147,11 +169,41 @@ class keep_best {
 
  private:
   std::filesystem::path file() const { return directory_ / "best.json"; }
-  template <class Trainer>
-  static auto& all_of(Trainer& trainer) {
-    auto& where = trainer.model().where();
-    return where.group(std::remove_reference_t<decltype(where)>::mesh::all);
+
+  /// The value of the checkpoint in the folder, NaN where there is none. What the checkpoint says itself counts:
+  /// `best.json` is written after it, and a program may have ended between.
+  double kept() const {
+    double value = std::nan("");
+    if (std::filesystem::exists(file())) {
+      std::ifstream in(file(), std::ios::binary);
+      const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+      try {
+        value = value_in(detail::parse_json(text), file());
+      } catch (detail::json_fault const&) {
+        unknown(file());
+      }
+    }
+    const auto found = detail::checkpoints_in(directory_);
+    const auto newest =
+        std::find_if(found.rbegin(), found.rend(), [](auto const& entry) { return detail::is_whole(entry.second); });
+    if (newest == found.rend()) return std::nan("");
+    const auto state = detail::read_index(newest->second).state;
+    return state.contains(detail::best_key) ? value_in(state[detail::best_key], newest->second) : value;
   }
+  double value_in(nlohmann::json const& json, std::filesystem::path const& from) const {
+    if (!json.is_object() || !json.contains("watched") || !json["watched"].is_string() || !json.contains("value") ||
+        !json["value"].is_number())
+      unknown(from);
+    if (json["watched"] != detail::name_of(what_))
+      throw error(directory_.string() + ", which keeps the best by " + json["watched"].get<std::string>(),
+                  detail::name_of(what_), "name another folder, or watch the same");
+    return json["value"].get<double>();
+  }
+  [[noreturn]] static void unknown(std::filesystem::path const& from) {
+    throw error(from.string() + ", which is not what keep_best writes", "a JSON object with watched and value",
+                "remove it, or name another folder");
+  }
+
   std::filesystem::path directory_;
   watched what_;
   std::optional<double> best_{};

@@ -98,6 +98,7 @@ void import_weights(Network& model, std::filesystem::path const& path) {
       index.tensors[t.name] = {t.type, t.extents, {{path.filename().string(), detail::whole_part(t.extents)}}};
   });
   detail::read_tensors(comm, path, path.parent_path(), index, detail::model_entries(model));
+  model.parameters_changed();
 }
 
 }  // namespace tessera

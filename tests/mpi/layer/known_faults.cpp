@@ -105,7 +105,8 @@ void check_buckets() {
     if (planned[i].when == phase::gradient) sizes.push_back(planned.elements(i, 5, recorded.coordinates()));
   std::vector<index_t> made;
   for (auto const& call : recorded.group(0).calls())
-    if (call.group == 1 && call.kind == collective::all_reduce && call.element_bytes == sizeof(float))
+    if (call.group == 1 && call.kind == collective::all_reduce && call.element_bytes == sizeof(float) &&
+        call.elements > 1)  // the loss is one
       made.push_back(call.elements);
   std::vector<index_t> wanted;
   for (int step = 0; step < 3; ++step) wanted.insert(wanted.end(), sizes.begin(), sizes.end());

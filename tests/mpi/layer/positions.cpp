@@ -9,11 +9,12 @@ using namespace against_serial;
 
 // 5 positions of 7, cut unevenly.
 template <class A, class B>
-using by_sequence =
-    parallel<chain<cut_along<1, B>, linear<4, 6>, learned_positions<7, 6>, linear<6, 3>>, input<dynamic, 5, 4>, data_parallel<A>>;
-template <class A, class B>
-using by_features = parallel<chain<linear<4, 6, split_output<B>>, learned_positions<7, 6>, linear<6, 3, split_input<B>>>,
+using by_sequence = parallel<chain<cut_along<1, B>, linear<4, 6>, learned_positions<7, 6>, linear<6, 3>>,
                              input<dynamic, 5, 4>, data_parallel<A>>;
+template <class A, class B>
+using by_features =
+    parallel<chain<linear<4, 6, split_output<B>>, learned_positions<7, 6>, linear<6, 3, split_input<B>>>,
+             input<dynamic, 5, 4>, data_parallel<A>>;
 
 }  // namespace
 

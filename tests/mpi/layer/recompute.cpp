@@ -28,11 +28,10 @@ template <class A, class B>
 using frugal_perceptron = perceptron<recompute, A, B>;
 
 template <template <class> class Keep, class A, class B>
-using images =
-    parallel<chain<Keep<residual<chain<conv2d<3, 6, window<3, 1, 1>, split_output<B>>, batch_norm2d<6>, relu,
-                                       conv2d<6, 3, window<3, 1, 1>, split_input<B>>, half>>>,
-                   Keep<batch_norm2d<3>>>,
-             input<dynamic, 3, 5, 4>, data_parallel<A>>;
+using images = parallel<chain<Keep<residual<chain<conv2d<3, 6, window<3, 1, 1>, split_output<B>>, batch_norm2d<6>, relu,
+                                                  conv2d<6, 3, window<3, 1, 1>, split_input<B>>, half>>>,
+                              Keep<batch_norm2d<3>>>,
+                        input<dynamic, 3, 5, 4>, data_parallel<A>>;
 template <class A, class B>
 using plain_images = images<as_it_is, A, B>;
 template <class A, class B>
@@ -45,7 +44,8 @@ std::vector<float> two_steps(Team& team, shape<Rank> const& extents, std::vector
   std::vector<float> all;
   const auto keep = [&](auto const& values) { all.insert(all.end(), values.begin(), values.end()); };
   for (std::uint64_t step = 0; step < 2; ++step) {
-    const auto x = distribute<typename decltype(net)::input_type::layout_type>(team, worlds::values<float>(extents, step));
+    const auto x =
+        distribute<typename decltype(net)::input_type::layout_type>(team, worlds::values<float>(extents, step));
     const auto y = net.forward(x);
     keep(y.read());
     net.backward(y);

@@ -13,9 +13,9 @@ using namespace shared_parameters;
 template <class Fusion>
 struct mlp_of {
   template <class Dp, class Tp, class... Policies>
-  using type = parallel<chain<linear<12, 103, split_output<Tp>>, relu, linear<103, 3, split_input<Tp>>, relu,
-                              linear<3, 1>, linear<1, 5>>,
-                        data_parallel<Dp>, Fusion, Policies...>;
+  using type = parallel<
+      chain<linear<12, 103, split_output<Tp>>, relu, linear<103, 3, split_input<Tp>>, relu, linear<3, 1>, linear<1, 5>>,
+      data_parallel<Dp>, Fusion, Policies...>;
 };
 
 template <class Optimizer>
@@ -30,7 +30,9 @@ void compare_all(Optimizer optimizer, plan_of_run const& how = {}) {
 
 }  // namespace
 
-TEST_CASE("updates by momentum are those without slices, of any split") { compare_all(momentum{.learning_rate = 0.05}); }
+TEST_CASE("updates by momentum are those without slices, of any split") {
+  compare_all(momentum{.learning_rate = 0.05});
+}
 
 TEST_CASE("gradients that are clipped and come in parts") {
   compare_all(momentum{.learning_rate = 0.05}, {4, 3, {.clip_norm = 0.1}});

@@ -22,8 +22,7 @@ using images = parallel<chain<conv2d<1, 6, window<3, 1, 1>, split_output<Tp>>, b
 
 struct words;
 template <class Tp>
-struct block
-    : residual<chain<linear<6, 9, split_output<Tp>>, relu, linear<9, 7>, relu, linear<7, 6>>> {};
+struct block : residual<chain<linear<6, 9, split_output<Tp>>, relu, linear<9, 7>, relu, linear<7, 6>>> {};
 template <class Dp, class Tp, class... Policies>
 using language =
     parallel<chain<embedding<11, 6, split_vocabulary<Tp>, tied<words>>, recompute<block<Tp>>, recompute<block<Tp>>,

@@ -1,6 +1,7 @@
 #include "support/worlds.hpp"
 
 #include <tessera/layer/chain.hpp>
+#include <tessera/layer/flatten.hpp>
 #include <tessera/layer/linear.hpp>
 #include <tessera/layer/relu.hpp>
 #include <tessera/train/trainer.hpp>
@@ -62,6 +63,25 @@ void one_step(Net& net, Team& team, options choice) {
 }
 
 }  // namespace
+
+TEST_CASE("fit refuses a last batch of fewer rows than ranks before its first step") {
+  on_this_world([]<int Dp>(team_of<Dp, 1>& team) {
+    using model = parallel<chain<flatten<>, linear<4, 3>>, input<dynamic, 1, 2, 2>, data_parallel<dp<Dp>>>;
+    auto net = team.template make<model>();
+    trainer fit(net, cross_entropy{}, momentum{});
+    const image_dataset data{{{17, 1, 2, 2}}, std::vector<std::uint8_t>(17 * 4), std::vector<std::int64_t>(17), 3};
+    const auto train = [&](bool drop_last) {
+      fit.fit(image_batches{data, 8, 0, 1, {.drop_last = drop_last}}, epochs{1});
+    };
+    if (Dp > 1)
+      CHECK_THROWS_AS(train(false), error);
+    else
+      train(false);
+    CHECK(fit.steps() == (Dp > 1 ? 0 : 3));
+    train(true);
+    CHECK(fit.steps() == (Dp > 1 ? 2 : 5));
+  });
+}
 
 TEST_CASE("without gradients_mean gradients are as many times larger as the batch has parts") {
   on_this_world([]<int N>(auto& team) {

@@ -55,8 +55,8 @@ run_result train(Net& net, Team& team, shape<Rank> extents, index_t classes, std
 }
 
 /// Trains `Model<Dp, Tp>` in stages on a mesh of these sizes, if this run has as many ranks, and compares it with the
-/// serial run.
-template <template <class, class> class Model, class Schedule, int Pp, int Dp, int Tp, int Rank>
+/// serial run. `Level` is that of `optimizer_parallel`, 0 for none.
+template <template <class, class> class Model, class Schedule, int Pp, int Dp, int Tp, int Level = 0, int Rank>
 void compare(shape<Rank> const& extents, index_t classes, std::vector<index_t> const& parts,
              options const& choice = {}) {
   if (worlds::size() != Pp * Dp * Tp) return;
@@ -69,8 +69,9 @@ void compare(shape<Rank> const& extents, index_t classes, std::vector<index_t> c
   const run_result wanted = train(serial, alone, extents, classes, parts, choice);
 
   using world = mesh<data_axis<Dp>, pipe_axis<Pp>, tensor_axis<Tp>>;
-  using model =
-      parallel<Model<data_axis<Dp>, tensor_axis<Tp>>, data_parallel<data_axis<Dp>>, pipeline<pipe_axis<Pp>, Schedule>>;
+  using shared = std::conditional_t<Level == 0, fuse::bytes<(index_t{4} << 20)>, optimizer_parallel<data_axis<Dp>, Level>>;
+  using model = parallel<Model<data_axis<Dp>, tensor_axis<Tp>>, data_parallel<data_axis<Dp>>, shared,
+                         pipeline<pipe_axis<Pp>, Schedule>>;
   worlds::parallel_team<world> team{mpi_comm{}};
   auto net = team.template make<model, double>(seed{7});
   const run_result found = train(net, team, extents, classes, parts, choice);

@@ -122,8 +122,8 @@ void compare(outcome<T> const& found, outcome<T> const& wanted, double bound) {
   }
 }
 
-/// Trains `Model<Dp, Tp>` without and with each level, if this run has as many ranks: the runs are alike, and their memory
-/// is what `training_memory` says.
+/// Trains `Model<Dp, Tp>` without and with each level, if this run has as many ranks: the runs are alike, and their
+/// memory is what `training_memory` says.
 template <template <class, class, class...> class Model, int Dp, int Tp, class T, int Rank, class Optimizer>
 void compare_levels(shape<Rank> const& extents, index_t classes, Optimizer optimizer, plan_of_run const& how = {},
                     double bound = 1e-12) {

@@ -123,6 +123,17 @@ TEST_CASE("requests that make no sense are refused") {
   CHECK(refusal({0, -1}, {0, 2}, 1.0f) != "no error");
   CHECK(refusal({0, 1}, {1, 2}, 1.0f) ==
         "tessera: rows 1 to 3 of a batch of 2 rows; wanted a part of the batch; cut the batch's own extents");
+  CHECK(refusal({0, 5}, {0, 1}, 1.0f) != "no error");  // a row of another rank
+  image_dataset few = images();
+  few.labels.pop_back();
+  CHECK(error_of([&] {
+          load_batch(few, std::array<ts::index_t, 1>{0}, of_whole_images({0, 1}), 0.0f, 1.0f, x, labels);
+        }).find("and 4 labels") != std::string::npos);
+  few = images();
+  few.pixels.pop_back();
+  CHECK(error_of([&] {
+          load_batch(few, std::array<ts::index_t, 1>{0}, of_whole_images({0, 1}), 0.0f, 1.0f, x, labels);
+        }).find("with 119 pixels") != std::string::npos);
   CHECK(refusal({0, 1}, {0, 2}, 0.0f) ==
         "tessera: a standard deviation of 0.000000; wanted a positive number; give "
         "the deviation of the pixels, or 1");

@@ -134,6 +134,22 @@ TEST_CASE("a file that is no safetensors file is an error") {
   CHECK(says(fault(file_of("[]", 0)), "no JSON object"));
   CHECK(says(fault(file_of("PK\x03\x04", 0)), "no JSON object"));
   CHECK(says(fault(file_of(std::string(100'000, '['), 0)), "no JSON object"));
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  CHECK(says(fault(file_of(R"({"w":{"dtype":"F32","shape":)" + deep + R"(,"data_offsets":[0,8]}})", 8)),
+             "nested in more than 32 levels"));
+  CHECK(says(fault(file_of("\xEF\xBB\xBF{}", 0)), "byte order mark"));
+  CHECK(says(fault(file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                           R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)),
+             "it has \"a\" twice"));
+  CHECK(says(fault(file_of(R"({"w":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)), "twice"));
+  const std::string many = R"({"w":{"dtype":"F32","shape":[-1)" + [] {
+    std::string list;
+    for (int i = 0; i < 10'000; ++i) list += ",1";
+    return list;
+  }() + R"(],"data_offsets":[0,8]}})";
+  const std::string cut_off = fault(file_of(many, 8));
+  CHECK(says(cut_off, "shape [-1,1,"));
+  CHECK(cut_off.size() < 500);
   CHECK(says(fault(file_of(R"({"__metadata__":{"a":1}})", 0)), "metadata \"a\""));
   CHECK(says(fault(file_of(R"({"__metadata__":3})", 0)), "metadata"));
   CHECK(fault(file_of("{}", 0)) == "no error");

@@ -2,6 +2,7 @@
 #include <tessera/layer/embedding.hpp>
 #include <tessera/layer/linear.hpp>
 #include <tessera/layer/relu.hpp>
+#include <tessera/plan/backward_times.hpp>
 #include <tessera/plan/parallel.hpp>
 
 #include <doctest/doctest.h>
@@ -135,4 +136,20 @@ TEST_CASE("tied parameters are in one bucket once, gradients that come out whole
   CHECK(members == std::vector<int>{2, 1, 0});
   using whole = parallel<chain<linear<8, 8, split_output<tp>>, linear<8, 4, split_input<tp>>>, fuse::automatic>;
   CHECK(plan<whole, world>::buckets(4).empty());
+}
+
+TEST_CASE("a block that is computed again has its gradients later, by its forward pass") {
+  using input_flow = flow<shape<2>{{64, 64}}, placements<2>{}>;
+  using block = chain<linear<64, 64>, relu, linear<64, 64>>;
+  const auto plain = gradient_times<bind<block, world, input_flow>, cluster<0, 0>>(4, 1);
+  const auto again = gradient_times<bind<recompute<block>, world, input_flow>, cluster<0, 0>>(4, 1);
+  REQUIRE(plain.size() == 4);
+  REQUIRE(again.size() == 4);
+  const index_t later = again[3] - plain[3];
+  CHECK(later > 0);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(again[i] - plain[i] == later);
+  // Two products of 64 x 64 x 64 at least, at one operation a nanosecond.
+  CHECK(later >= 2 * 2 * index_t{64 * 64 * 64} * 1000);
+  CHECK(forward_work<bind<recompute<block>, world, input_flow>>(1).flops ==
+        forward_work<bind<block, world, input_flow>>(1).flops);
 }

@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 // Checkpoints of one rank: what killing, truncating and exchanging files does, and what is refused.
 
@@ -16,7 +17,7 @@ using namespace checkpoints;
 namespace fs = std::filesystem;
 
 using alone = worlds::serial_team<mesh<>>;
-using model =
+using small_model =
     parallel<chain<conv2d<1, 2, window<3, 2, 1>>, batch_norm2d<2>, flatten<>, linear<8, 3>>, input<dynamic, 1, 4, 4>>;
 
 std::string content(fs::path const& path) {
@@ -34,8 +35,8 @@ template <class Optimizer = adam>
 struct run {
   explicit run(std::uint64_t start, Optimizer optimizer = {}) : net(team, seed{start}), trains(net, {}, optimizer) {}
   alone team{serial_comm{}};
-  network<model, alone> net;
-  trainer<network<model, alone>, cross_entropy, Optimizer> trains;
+  network<small_model, alone> net;
+  trainer<network<small_model, alone>, cross_entropy, Optimizer> trains;
 };
 
 std::vector<std::string> names_in(fs::path const& folder) {
@@ -173,6 +174,54 @@ TEST_CASE("a file of another checkpoint, or of something else, is an error that 
          j["tensors"]["0.weight"]["pieces"][0]["shape"] = {3, 6};
        }),
        "tensor \"0.weight\" of [3, 6] F32, not [2, 1, 3, 3] F32");
+  says(with([](auto& j) { j["tensors"]["0.weight"]["pieces"][0]["file"] = std::string("a\0b", 3); }), "another folder");
+  says(with([](auto& j) { j["tensors"]["0.weight"]["pieces"][0]["file"] = ""; }), "a file without a name");
+  constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  says(with([&](auto& j) { j["tensors"]["0.weight"]["pieces"][0]["begin"][0] = last; }), "beyond its extents");
+  says(with([&](auto& j) { j["tensors"]["0.weight"]["pieces"][0]["range"] = {last, 18}; }), "beyond its box");
+  says(with([](auto& j) { j["tensors"]["0.weight"]["pieces"][0]["begin"][0] = 0.5; }), "0.5 is no whole number");
+  says(with([](auto& j) { j["tensors"]["0.weight"]["pieces"][0]["order"] = {0, 1, 2, 4294967299}; }), "not there");
+  // Pieces of the right number of elements that hold some twice and others not at all.
+  const auto twice = [](auto& j, char const* file, index_t second) {
+    auto& tensor = j["tensors"]["0.weight"];
+    auto piece = tensor["pieces"][0];
+    piece["shape"][0] = 1;
+    tensor["pieces"][0] = piece;
+    piece["file"] = file;
+    piece["begin"][0] = second;
+    tensor["pieces"].push_back(piece);
+  };
+  says(with([&](auto& j) { twice(j, "rank-00001.safetensors", 0); }), "pieces that overlap");
+  says(with([&](auto& j) { twice(j, "rank-00000.safetensors", 1); }), "two pieces in one file");
+  says(with([](auto& j) {
+         auto piece = j["tensors"]["0.weight"]["pieces"][0];
+         piece["range"] = {0, 9};
+         j["tensors"]["0.weight"]["pieces"][0] = piece;
+         piece["file"] = "rank-00001.safetensors";
+         piece["range"] = {8, 9};
+         j["tensors"]["0.weight"]["pieces"].push_back(piece);
+       }),
+       "pieces that overlap");
+  says(with([](auto& j) { j["id"] = ""; }), "an id without a letter");
+  says(with([](auto& j) { j["id"] = 3; }), "index.json");
+  for (char const* wrong : {"1e300", "-7", "4.75", "18446744073709551615", "\"four\""}) {
+    const auto value = nlohmann::json::parse(wrong);
+    says(with([&](auto& j) { j["state"]["steps"] = value; }), "no whole number");
+    says(with([&](auto& j) { j["state"]["position"]["epoch"] = value; }), "no whole number");
+    says(with([&](auto& j) { j["state"]["optimizer"]["steps"] = value; }), "no whole number");
+  }
+  says(with([](auto& j) { j["state"]["optimizer"]["options"]["learning_rate"] = -1; }), "the learning_rate of -1");
+  says(with([](auto& j) { j["state"]["position"]["sampler"]["seed"] = -1; }), "a seed");
+  std::string nested = index.dump();
+  nested.insert(1, "\"deep\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + ",");
+  write(one / "index.json", nested);
+  says(load(one), "nested in more than 32 levels");
+  std::string doubled = index.dump();
+  doubled.insert(1, "\"id\":\"1\",");
+  write(one / "index.json", doubled);
+  says(load(one), "it has \"id\" twice");
+  write(one / "index.json", "\xEF\xBB\xBF" + index.dump());
+  says(load(one), "byte order mark");
   says(with([](auto& j) { j["state"].erase("position"); }), "the state in its index.json");
   says(with([](auto& j) { j["tensors"].erase("0.weight"); }), "no tensor \"0.weight\"");
   says(with([](auto& j) { j["tensors"]["9.weight"] = j["tensors"]["0.weight"]; }), "also has tensor \"9.weight\"");
@@ -192,7 +241,7 @@ TEST_CASE("a checkpoint of another optimizer is an error, and its weights load a
   CHECK(b.trains.steps() == 0);
 
   alone team{serial_comm{}};
-  auto in_double = team.make<model, double>(seed{1});
+  auto in_double = team.make<small_model, double>(seed{1});
   says(error_of([&] { load_weights(in_double, checkpoint); }), "tensor \"0.weight\" of [2, 1, 3, 3] F32, not");
 }
 
@@ -255,6 +304,36 @@ TEST_CASE("the newest checkpoints are kept; broken and unfinished ones are passe
   says(error_of([&] { save_checkpoint(a.trains, dir, {}, 0); }), "keep of 0");
 }
 
+TEST_CASE("saving removes no files but those of checkpoints") {
+  const shared_folder folder;
+  run<> a(1);
+  fs::create_directories(folder.path() / "step-notes.tmp");
+  write(folder.path() / "step-00000009.tmp", "mine");
+  write(folder.path() / "step-00000000", "mine");
+  a.trains.fit(batches(), epochs{1});
+  save_checkpoint(a.trains, folder.path(), {}, 1);
+  CHECK(names_in(folder.path()) ==
+        std::vector<std::string>{"step-00000000", "step-00000004", "step-00000009.tmp", "step-notes.tmp"});
+}
+
+TEST_CASE("the state of dynamic loss scaling comes back, and one that makes no sense is refused") {
+  const shared_folder folder;
+  alone team{serial_comm{}};
+  auto net = team.make<parallel<chain<flatten<>, linear<16, 3>>, input<dynamic, 1, 4, 4>>>(seed{1});
+  trainer a(net, cross_entropy{}, momentum{}, {.loss_scale = dynamic_scale{.initial = 64, .every = 3}});
+  a.fit(batches(), epochs{1});
+  save_checkpoint(a, folder.path());
+  const auto newest = *newest_checkpoint(folder.path());
+  auto other = team.make<parallel<chain<flatten<>, linear<16, 3>>, input<dynamic, 1, 4, 4>>>(seed{2});
+  trainer b(other, cross_entropy{}, momentum{}, {.loss_scale = dynamic_scale{}});
+  load_checkpoint(b, newest);
+  CHECK(b.loss_scale().state() == loss_scale_state{128, 1, 0, 0});
+  auto index = nlohmann::json::parse(content(newest / "index.json"));
+  index["state"]["loss_scale"]["factor"] = -1;
+  write(newest / "index.json", index.dump());
+  says(error_of([&] { load_checkpoint(b, newest); }), "a loss scale that is not positive");
+}
+
 TEST_CASE("a run resumes within an epoch with the same data and sampling only") {
   const shared_folder folder;
   run<> a(1);
@@ -271,6 +350,11 @@ TEST_CASE("a run resumes within an epoch with the same data and sampling only") 
   CHECK(fit(batches(), every.directory) == "no error");
   says(fit(fewer, every.directory), "was saved in step 3 of an epoch of 37 rows in batches of 9");
   says(fit(shuffled, every.directory), "was saved in step 3");
+  const auto index = *newest_checkpoint(every.directory) / "index.json";
+  auto changed = nlohmann::json::parse(content(index));
+  changed["state"]["position"]["step"] = 5;
+  write(index, changed.dump());
+  says(fit(batches(), every.directory), "step 5 of an epoch of 4 steps");
 
   run<> c(1);
   every = {.directory = folder.path() / "between", .epochs = 1};
