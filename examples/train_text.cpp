@@ -1,4 +1,5 @@
-// Trains a small language model (120,000 parameters) on the letters of a text, data parallel or tensor parallel on two ranks.
+// Trains a small language model (120,000 parameters) on the letters of a text, data parallel or tensor parallel on two
+// ranks.
 //
 // run: 2 --epochs 2
 // run: 2 --epochs 2 --mesh tensor
@@ -26,8 +27,8 @@ constexpr int length = 64;    // of a sequence
 
 // [model]
 template <class Dp, class Tp>
-using language_model = ts::parallel<ts::model::gpt<letters, length, 64, 4, 2, Tp>, ts::input<ts::dynamic, length>,
-                                    ts::data_parallel<Dp>>;
+using language_model =
+    ts::parallel<ts::model::gpt<letters, length, 64, 4, 2, Tp>, ts::input<ts::dynamic, length>, ts::data_parallel<Dp>>;
 // [model]
 
 struct settings {
@@ -44,7 +45,8 @@ std::vector<std::int64_t> read_letters(std::string const& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw ts::error("no text at " + path, "a file of letters", "name one with --text");
   std::vector<std::int64_t> text;
-  for (std::istreambuf_iterator<char> i(in), end; i != end; ++i) text.push_back(static_cast<unsigned char>(*i) % letters);
+  for (std::istreambuf_iterator<char> i(in), end; i != end; ++i)
+    text.push_back(static_cast<unsigned char>(*i) % letters);
   return text;
 }
 
@@ -61,9 +63,10 @@ void train(settings const& s) {
   const ts::token_batches batches{text, length, s.batch, {.seed = s.seed}};
   const ts::index_t steps = s.epochs * (batches.rows() / s.batch);
   auto model = session.template make<language_model<dp<Dp>, tp<Tp>>>(ts::seed{s.seed});
-  ts::trainer trainer{model, ts::cross_entropy{}, ts::adamw{.learning_rate = s.learning_rate},
-                      ts::options{.clip_norm = 1,
-                                  .schedule = ts::warm_up{20, ts::cosine_rate{.rate = s.learning_rate, .steps = steps}}}};
+  ts::trainer trainer{
+      model, ts::cross_entropy{}, ts::adamw{.learning_rate = s.learning_rate},
+      ts::options{.clip_norm = 1,
+                  .schedule = ts::warm_up{20, ts::cosine_rate{.rate = s.learning_rate, .steps = steps}}}};
   trainer.fit(batches, ts::epochs{s.epochs}, ts::validate(ts::token_batches{unseen, length, s.batch}),
               ts::progress_bar{false, "sequences"}, ts::csv_log{s.log.empty() ? "/dev/null" : s.log});
   const auto result = trainer.evaluate(ts::token_batches{unseen, length, s.batch});
@@ -84,7 +87,9 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"data", "tensor"}))
       ->capture_default_str();
   app.add_option("--epochs", s.epochs, "Passes over the text")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--batch", s.batch, "Sequences a step, over all ranks")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--batch", s.batch, "Sequences a step, over all ranks")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--learning-rate", s.learning_rate, "The highest step size of AdamW")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

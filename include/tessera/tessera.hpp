@@ -2,8 +2,11 @@
 
 /// Everything but the optional backends.
 
+#include <tessera/backend/deterministic.hpp>
+#include <tessera/backend/rounded.hpp>
 #include <tessera/comm/checked.hpp>
 #include <tessera/comm/mpi.hpp>
+#include <tessera/comm/ordered.hpp>
 #include <tessera/comm/plan_hash.hpp>
 #include <tessera/comm/recording.hpp>
 #include <tessera/comm/serial.hpp>

@@ -26,9 +26,8 @@ struct learned_positions {
   using words = split_words<Options...>;
 
   struct weight
-      : parameter<
-            typename detail::option_or_t<detail::is_weight_init, weight_init<standard_normal>, Options...>::type,
-            Length, Features> {
+      : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<standard_normal>, Options...>::type,
+                  Length, Features> {
     static constexpr std::string_view name = "weight";
   };
   using parameters = parameter_list<weight>;

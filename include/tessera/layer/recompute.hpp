@@ -40,8 +40,8 @@ struct bound_recompute : tessera::bind<Layer, Mesh, Flow> {
 template <class Bound, class T, context Context>
 class recompute_node {
   using inner = typename Bound::inner;
-  using input_type = edge_tensor<typename inner::template input_element<T>, Context, Bound::input::rank,
-                                 Bound::input::layout>;
+  using input_type =
+      edge_tensor<typename inner::template input_element<T>, Context, Bound::input::rank, Bound::input::layout>;
 
   /// What backward needs: the input, and the states that forward found (running statistics, numbers of draws).
   struct kept {

@@ -110,13 +110,12 @@ constexpr auto stated_extents() {
 
 template <class Model, class... Policies>
 struct model_parts_of {
-  static_assert(
-      ((is_input<Policies>::value || is_input_layout<Policies>::value || is_fusion<Policies>::value ||
-        is_optimizer_parallel<Policies>::value || is_pipeline<Policies>::value) &&
-       ...),
-      "tessera: this is no policy of a parallel model; it takes input<...>, one of data_parallel<...> and "
-      "input_layout<...>, one of fuse::at, fuse::bytes, fuse::all, fuse::each and fuse::automatic, "
-      "optimizer_parallel<...>, and pipeline<...>");
+  static_assert(((is_input<Policies>::value || is_input_layout<Policies>::value || is_fusion<Policies>::value ||
+                  is_optimizer_parallel<Policies>::value || is_pipeline<Policies>::value) &&
+                 ...),
+                "tessera: this is no policy of a parallel model; it takes input<...>, one of data_parallel<...> and "
+                "input_layout<...>, one of fuse::at, fuse::bytes, fuse::all, fuse::each and fuse::automatic, "
+                "optimizer_parallel<...>, and pipeline<...>");
   static_assert((0 + ... + int{is_input_layout<Policies>::value}) < 2,
                 "tessera: a parallel model has one layout of its input; name the axes of the batch in it too, as in "
                 "input_layout<shard<0, dp>, shard<2, sp>>");
@@ -127,8 +126,9 @@ struct model_parts_of {
   using sharing = option_or_t<is_optimizer_parallel, no_optimizer_parallel, Policies...>;
   /// `pipeline<...>`, or void.
   using pipeline = option_or_t<is_pipeline, void, Policies...>;
-  static_assert(std::is_void_v<pipeline> || sharing::level == 0,
-                "tessera: optimizer_parallel<...> and pipeline<...> do not go together yet; leave one of them out");
+  static_assert((0 + ... + int{is_optimizer_parallel<Policies>::value}) < 2,
+                "tessera: a parallel model has one optimizer_parallel policy; name its axes in one, as in "
+                "optimizer_parallel<axis_list<dp, sp>, 2>");
   static constexpr auto extents = [] {
     if constexpr (std::is_same_v<given_input, no_input>)
       return stated_extents<Model>();
@@ -190,13 +190,17 @@ struct plan {
 
   /// The level of `optimizer_parallel`; 0 without.
   static constexpr int level = parts::sharing::level;
-  /// How ranks share the buckets.
-  static constexpr bucket_sharing sharing(index_t element_bytes) {
+  /// The axes along which ranks share the buckets.
+  static constexpr axis_set sharing_axes() {
     constexpr axis_set axes = parts::sharing::template axes<Mesh>;
     static_assert((Mesh::cutting(axes) & ~summed_axes()) == 0,
                   "tessera: no gradient of this model is a sum over an axis of its optimizer_parallel, so the ranks "
                   "along it hold no parameters in common; name an axis that cuts the batch");
-    return share_buckets<bound>(buckets(element_bytes), trainable(), axes, level);
+    return axes;
+  }
+  /// How they do.
+  static constexpr bucket_sharing sharing(index_t element_bytes) {
+    return share_buckets<bound>(buckets(element_bytes), trainable(), sharing_axes(), level);
   }
 
  private:

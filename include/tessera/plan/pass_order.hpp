@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/layer/recompute.hpp>
+#include <tessera/layer/residual.hpp>
 
 #include <vector>
 

@@ -63,6 +63,8 @@ struct has_stage_mark<chain<Layers...>> : std::bool_constant<(has_stage_mark<Lay
 template <class Branch, class Shortcut>
 struct has_stage_mark<residual<Branch, Shortcut>>
     : std::bool_constant<has_stage_mark<Branch>::value || has_stage_mark<Shortcut>::value> {};
+template <class Layer>
+struct has_stage_mark<recompute<Layer>> : has_stage_mark<Layer> {};
 
 /// The layers of a model's outermost chain.
 template <class Bound>
@@ -252,6 +254,9 @@ struct pipeline_plan {
     }
     static constexpr std::vector<gradient_bucket> buckets(index_t element_bytes) {
       return fuse_gradients_of<bound_type, typename whole::fusion>(trainable(), element_bytes);
+    }
+    static constexpr bucket_sharing sharing(index_t element_bytes) {
+      return share_buckets<bound_type>(buckets(element_bytes), trainable(), whole::sharing_axes(), whole::level);
     }
   };
 

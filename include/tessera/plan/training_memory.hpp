@@ -13,7 +13,7 @@ namespace tessera {
 /// pieces of `host_memory::alignment`. (Memory that ranks of a host share for reductions, which whole buckets lie in
 /// unless it is switched off, is not counted there.)
 struct training_bytes {
-  index_t parameters = 0;   ///< and states
+  index_t parameters = 0;  ///< and states
   index_t gradients = 0;
   index_t optimizer = 0;    ///< what it remembers
   index_t accumulated = 0;  ///< sums of gradients, from the first step on that comes in parts
@@ -51,9 +51,9 @@ constexpr index_t place_bytes(std::vector<int> const& places, std::vector<index_
 ///
 ///     static_assert(training_memory<model, world>(adam{}).optimizer < 1'000'000);
 ///
-/// With n elements of parameters in buckets that P ranks share (`optimizer_parallel`), an optimizer of k values an element,
-/// and R the elements of the places in which buckets take turns (two of the largest bucket where each layer is smaller
-/// than a bucket), elements are, up to the rounding of each tensor and of uneven slices:
+/// With n elements of parameters in buckets that P ranks share (`optimizer_parallel`), an optimizer of k values an
+/// element, and R the elements of the places in which buckets take turns (two of the largest bucket where each layer is
+/// smaller than a bucket), elements are, up to the rounding of each tensor and of uneven slices:
 ///
 /// | level | parameters | gradients | optimizer | accumulated |
 /// |---|---|---|---|---|
@@ -62,10 +62,14 @@ constexpr index_t place_bytes(std::vector<int> const& places, std::vector<index_
 /// | 2 | n | n / P + R | k n / P | n / P |
 /// | 3 | n / P + R | n / P + R | k n / P | n / P |
 ///
-/// A layer whose parameter is `tied` to that of another one has a gradient of its own, and the bucket of such a parameter
-/// shares its place with no other in level 3.
+/// A layer whose parameter is `tied` to that of another one has a gradient of its own, and the bucket of such a
+/// parameter shares its place with no other in level 3.
 template <class Model, device_mesh Mesh, class T = float, class Optimizer>
 constexpr training_bytes training_memory(Optimizer const& optimizer, decltype(Mesh::sizes) const& at = {}) {
+  static_assert(
+      !pipelined_model<Model>,
+      "tessera: training_memory counts all layers of a model, and ranks of a pipeline have those of their stages; "
+      "leave the pipeline out, or ask host_memory::used()");
   using plan_type = plan<Model, Mesh>;
   const auto trainable = plan_type::trainable();
   const auto buckets = plan_type::buckets(sizeof(T));
