@@ -23,7 +23,8 @@ constexpr index_t large = 3 * ordered<mpi_comm>::gathered_elements + 1;
 template <class T>
 T value_of(int rank, index_t i, int stream = 0) {
   const index_t mixed = (i * 7919 + rank * 104'729 + stream * 613) % 1009;
-  if constexpr (std::floating_point<T>) return std::ldexp(static_cast<T>(mixed) / T(1009) - T(0.5), mixed % 9);
+  if constexpr (std::floating_point<T>)
+    return std::ldexp(static_cast<T>(mixed) / T(1009) - T(0.5), static_cast<int>(mixed % 9));
   return static_cast<T>(mixed % 7);
 }
 template <class T>
