@@ -27,44 +27,67 @@ struct adam_moments {
   }
 };
 
-template <class Optimizer, class F>
-void visit_adam_options(Optimizer& of, F& f) {
-  f("learning_rate", of.learning_rate);
-  f("beta1", of.beta1);
-  f("beta2", of.beta2);
-  f("epsilon", of.epsilon);
-  f("weight_decay", of.weight_decay);
-}
+/// What `adam` and `adamw` have in common. `Decoupled`: the weight decay is no part of the gradient.
+template <bool Decoupled>
+struct adam_options {
+  double learning_rate = 0.001;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = Decoupled ? 0.01 : 0;
 
-template <class T, class Memory, class F>
-void visit_adam_state(adam_moments<T, Memory>& s, F& f) {
-  f("exp_avg", s.first);
-  f("exp_avg_sq", s.second);
-}
+  /// What the optimizer remembers of each trainable parameter.
+  template <class T, class Memory>
+  struct state : adam_moments<T, Memory> {};
 
-template <class Optimizer>
-void check_adam(Optimizer const& with) {
-  require_not_negative("the learning_rate", with.learning_rate);
-  require_share("beta1", with.beta1);
-  require_share("beta2", with.beta2);
-  require_not_negative("epsilon", with.epsilon);
-  require_not_negative("the weight_decay", with.weight_decay);
-}
+  /// How many values it remembers of each element (`training_memory`).
+  constexpr index_t values_per_element() const { return 2; }
 
-template <class Optimizer, class Kernels, class T, class Memory>
-void adam_update_all(Optimizer const& with, bool decoupled, Kernels& kernels,
-                     std::vector<parameter_view<T>> const& parameters, adam_moments<T, Memory>& s) {
-  check_adam(with);
-  if (s.steps++ == 0) s.prepare(parameters);
-  std::size_t i = 0;
-  for (auto const& p : parameters) {
-    if (!p.trainable) continue;
-    kernels.adam_update(
-        p.value, p.gradient, s.first[i].view(), s.second[i].view(),
-        {with.learning_rate, with.beta1, with.beta2, with.epsilon, with.weight_decay, decoupled, s.steps});
-    ++i;
+  /// For checkpoints, as in `momentum`.
+  static constexpr char const* name = Decoupled ? "adamw" : "adam";
+  template <class F>
+  void visit_options(F&& f) {
+    f("learning_rate", learning_rate);
+    f("beta1", beta1);
+    f("beta2", beta2);
+    f("epsilon", epsilon);
+    f("weight_decay", weight_decay);
   }
-}
+  template <class State, class F>
+  void visit_state(State& s, F&& f) const {
+    f("exp_avg", s.first);
+    f("exp_avg_sq", s.second);
+  }
+
+  /// Memory for what is remembered of these parameters. `step` calls it where no step came before.
+  template <class T, class Memory>
+  void prepare(std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
+    s.prepare(parameters);
+  }
+
+  /// Throws where an option makes no sense.
+  void check() const {
+    require_not_negative("the learning_rate", learning_rate);
+    require_share("beta1", beta1);
+    require_share("beta2", beta2);
+    require_not_negative("epsilon", epsilon);
+    require_not_negative("the weight_decay", weight_decay);
+  }
+
+  /// Moves all trainable parameters by their gradients.
+  template <class Kernels, class T, class Memory>
+  void step(Kernels& kernels, std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
+    check();
+    if (s.steps++ == 0) s.prepare(parameters);
+    std::size_t i = 0;
+    for (auto const& p : parameters) {
+      if (!p.trainable) continue;
+      kernels.adam_update(p.value, p.gradient, s.first[i].view(), s.second[i].view(),
+                          {learning_rate, beta1, beta2, epsilon, weight_decay, Decoupled, s.steps});
+      ++i;
+    }
+  }
+};
 
 }  // namespace detail
 
@@ -74,88 +97,10 @@ void adam_update_all(Optimizer const& with, bool decoupled, Kernels& kernels,
 ///
 /// Every rank updates its own blocks: no communication. `check` and `step` throw where an option is negative or not
 /// finite, or a beta is not below 1.
-struct adam {
-  double learning_rate = 0.001;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0;
+using adam = detail::adam_options<false>;
 
-  /// What the optimizer remembers of each trainable parameter.
-  template <class T, class Memory>
-  struct state : detail::adam_moments<T, Memory> {};
-
-  /// How many values it remembers of each element (`training_memory`).
-  constexpr index_t values_per_element() const { return 2; }
-
-  /// For checkpoints, as in `momentum`.
-  static constexpr char const* name = "adam";
-  template <class F>
-  void visit_options(F&& f) {
-    detail::visit_adam_options(*this, f);
-  }
-  template <class State, class F>
-  void visit_state(State& s, F&& f) const {
-    detail::visit_adam_state(s, f);
-  }
-
-  /// Memory for what is remembered of these parameters. `step` calls it where no step came before.
-  template <class T, class Memory>
-  void prepare(std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
-    s.prepare(parameters);
-  }
-
-  /// Throws where an option makes no sense.
-  void check() const { detail::check_adam(*this); }
-
-  /// Moves all trainable parameters by their gradients.
-  template <class Kernels, class T, class Memory>
-  void step(Kernels& kernels, std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
-    detail::adam_update_all(*this, false, kernels, parameters, s);
-  }
-};
-
-/// Adam with decoupled weight decay (I. Loshchilov and F. Hutter, ICLR 2019): the parameter is first multiplied by
-/// 1 - learning_rate * weight_decay, and d = g. Throws as `adam` does.
-struct adamw {
-  double learning_rate = 0.001;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0.01;
-
-  /// What the optimizer remembers of each trainable parameter.
-  template <class T, class Memory>
-  struct state : detail::adam_moments<T, Memory> {};
-
-  /// How many values it remembers of each element (`training_memory`).
-  constexpr index_t values_per_element() const { return 2; }
-
-  /// For checkpoints, as in `momentum`.
-  static constexpr char const* name = "adamw";
-  template <class F>
-  void visit_options(F&& f) {
-    detail::visit_adam_options(*this, f);
-  }
-  template <class State, class F>
-  void visit_state(State& s, F&& f) const {
-    detail::visit_adam_state(s, f);
-  }
-
-  /// Memory for what is remembered of these parameters. `step` calls it where no step came before.
-  template <class T, class Memory>
-  void prepare(std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
-    s.prepare(parameters);
-  }
-
-  /// Throws where an option makes no sense.
-  void check() const { detail::check_adam(*this); }
-
-  /// Moves all trainable parameters by their gradients.
-  template <class Kernels, class T, class Memory>
-  void step(Kernels& kernels, std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
-    detail::adam_update_all(*this, true, kernels, parameters, s);
-  }
-};
+/// Adam with decoupled weight decay (I. Loshchilov and F. Hutter, ICLR 2019), 0.01 unless said otherwise: the parameter
+/// is first multiplied by 1 - learning_rate * weight_decay, and d = g. Throws as `adam` does.
+using adamw = detail::adam_options<true>;
 
 }  // namespace tessera
