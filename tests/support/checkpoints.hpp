@@ -1,5 +1,6 @@
 #pragma once
 
+#include "support/errors.hpp"
 #include "support/worlds.hpp"
 
 #include <tessera/layer/batch_norm2d.hpp>
@@ -81,16 +82,7 @@ class shared_folder {
   std::filesystem::path path_;
 };
 
-/// The error that a call throws, or "no error".
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (error const& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using errors::error_of;
 
 inline bool says(std::string const& text, std::string const& words) {
   INFO(text);

@@ -9,6 +9,7 @@
 #include <tessera/layer/relayout.hpp>
 #include <tessera/layer/relu.hpp>
 #include <tessera/layer/residual.hpp>
+#include <tessera/model/repeated.hpp>
 
 namespace tessera::detail {
 
@@ -19,15 +20,6 @@ struct resnet_projection : chain<conv2d<In, Out, window<1, Stride>, no_bias, tes
 template <int In, int Out, int Stride, mesh_axis... Tp>
 using resnet_shortcut =
     std::conditional_t<In == Out && Stride == 1, identity, resnet_projection<In, Out, Stride, Tp...>>;
-
-template <class First, class Next, class Copies>
-struct repeated_blocks;
-template <class First, class Next, int... Copy>
-struct repeated_blocks<First, Next, std::integer_sequence<int, Copy...>> {
-  template <int>
-  using copy = Next;
-  using type = chain<First, copy<Copy>...>;
-};
 
 }  // namespace tessera::detail
 
@@ -105,9 +97,10 @@ struct bottleneck {
 
 /// `Count` blocks of one width; the first has the stride and takes In channels.
 template <class Kind, int Count, int In, int Width, int Stride, mesh_axis... Tp>
-struct stage : tessera::detail::repeated_blocks<typename Kind::template block<In, Width, Stride, Tp...>,
-                                                typename Kind::template block<Kind::expansion * Width, Width, 1, Tp...>,
-                                                std::make_integer_sequence<int, Count - 1>>::type {};
+struct stage : tessera::detail::blocks_between<
+                   tessera::detail::some_layers<typename Kind::template block<In, Width, Stride, Tp...>>,
+                   typename Kind::template block<Kind::expansion * Width, Width, 1, Tp...>,
+                   std::make_integer_sequence<int, Count - 1>, tessera::detail::some_layers<>>::type {};
 
 /// The four stages of a residual network of A, B, C and D blocks, on the `Width` channels of a stem; then the mean over
 /// the image, and classes, which are cut too with axes.

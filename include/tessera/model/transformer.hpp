@@ -2,7 +2,6 @@
 
 #include <tessera/layer/activation.hpp>
 #include <tessera/layer/chain.hpp>
-#include <tessera/layer/dropout.hpp>
 #include <tessera/layer/embedding.hpp>
 #include <tessera/layer/flatten.hpp>
 #include <tessera/layer/layer_norm.hpp>
@@ -11,6 +10,7 @@
 #include <tessera/layer/positions.hpp>
 #include <tessera/layer/relayout.hpp>
 #include <tessera/layer/residual.hpp>
+#include <tessera/model/repeated.hpp>
 
 namespace tessera::detail {
 
@@ -20,18 +20,6 @@ struct transformer_block {
       chain<residual<chain<layer_norm<Features>, Attention>>,
             residual<chain<layer_norm<Features>, linear<Features, Hidden, tessera::split_if<split_output, Tp...>>, gelu,
                            linear<Hidden, Features, tessera::split_if<split_input, Tp...>>>>>;
-};
-
-/// One chain of layers, then a block so many times, then other layers: `pipeline` can cut it anywhere.
-template <class... Layers>
-struct some_layers {};
-template <class Before, class Block, class Sequence, class After>
-struct blocks_between;
-template <class... Before, class Block, int... I, class... After>
-struct blocks_between<some_layers<Before...>, Block, std::integer_sequence<int, I...>, some_layers<After...>> {
-  template <int>
-  using again = Block;
-  using type = chain<Before..., again<I>..., After...>;
 };
 
 }  // namespace tessera::detail

@@ -1,3 +1,5 @@
+#include "support/errors.hpp"
+
 #include <doctest/doctest.h>
 
 #include <tessera/comm/checked.hpp>
@@ -13,16 +15,7 @@ using comm_type = tessera::checked<tessera::mpi_comm>;
 static_assert(tessera::communicator<comm_type>);
 static_assert(tessera::communicator<tessera::recording<comm_type>>);
 
-/// The text of the error that `call` throws.
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (tessera::error const& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using errors::error_of;
 
 TEST_CASE("calls that agree go through") {
   comm_type comm{tessera::mpi_comm{}};

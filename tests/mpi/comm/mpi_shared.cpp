@@ -1,3 +1,5 @@
+#include "support/errors.hpp"
+
 #include <doctest/doctest.h>
 
 #include <tessera/comm/mesh_groups.hpp>
@@ -250,16 +252,7 @@ TEST_CASE("memory of another communicator, and the option that switches sharing 
   }
 }
 
-/// The text of the error that `call` throws.
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (tessera::error const& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using errors::error_of;
 
 TEST_CASE("calls that differ throw on all ranks, and the communicator goes on") {
   mpi_comm comm;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "support/errors.hpp"
+
 #include <tessera/core/error.hpp>
 
 #include <doctest/doctest.h>
@@ -69,15 +71,6 @@ inline bytes idx(std::initializer_list<std::uint32_t> extents, bytes const& elem
   return file;
 }
 
-/// The text of the error that `call` throws, or "no error".
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (tessera::error const& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using errors::error_of;
 
 }  // namespace data_test
