@@ -1,11 +1,10 @@
-#pragma once
-
 #include <tessera/comm/serial.hpp>
 #include <tessera/core/sharded.hpp>
 
 #include <string_view>
 
-/// What these programs share: a mesh, and tensors on a context that only the compiler sees.
+/// What these programs share: a mesh, and tensors on a context that only the compiler sees. Each has its own, included in
+/// its namespace, so that none makes use of what another has instantiated.
 using namespace tessera;
 
 struct dp : axis<2> {};

@@ -9,9 +9,13 @@
 
 namespace worlds {
 
+/// Ranks that record their calls.
+template <class Mesh>
+using recorded_team = tessera::team<Mesh, tessera::recording<tessera::mpi_comm>>;
+
 /// A pass of `Model` on `Mesh`, if this run has as many ranks, makes exactly the collectives that its type lists.
 /// `input(extents)` gives the whole input.
-template <class Mesh, class Model, int Rank, class Input>
+template <class Mesh, class Model, class T = float, int Rank, class Input>
 void check_listed_calls(tessera::shape<Rank> const& extents, Input input) {
   using namespace tessera;
   using tessera::index_t;
@@ -20,8 +24,8 @@ void check_listed_calls(tessera::shape<Rank> const& extents, Input input) {
   CAPTURE(Mesh::sizes[0]);
   CAPTURE(Mesh::sizes[1]);
   const recording<mpi_comm> all{mpi_comm{}};
-  team<Mesh, recording<mpi_comm>> team{all};
-  auto net = team.template make<Model>(seed{3});
+  recorded_team<Mesh> team{all};
+  auto net = team.template make<Model, T>(seed{3});
   const auto x = distribute<typename decltype(net)::input_type::layout_type>(team, input(extents));
   auto& log = team.group(Mesh::all);
   log.clear();

@@ -1,4 +1,5 @@
 // expect: tessera: the mesh lacks this axis; add it to mesh<...> or name another axis
+// alone: g++ stops at this error
 #include "../world.hpp"
 
 #include <tessera/redistribute/to.hpp>

@@ -27,5 +27,5 @@ TEST_CASE("attention of split sequences equals the serial one") {
 TEST_CASE("attention of split heads and sequences equals the serial one") {
   on_mesh<heads_and_sequences, 2, 2>(shape<3>{2, 3, 6});
   on_mesh<heads_and_sequences, 1, 4>(shape<3>{2, 3, 6});
-  check_calls<heads_and_sequences, 2, 2>(shape<3>{2, 3, 6}, [](auto const& s) { return worlds::values<float>(s, 5); });
+  check_calls<heads_and_sequences, 2, 2>(shape<3>{2, 3, 6}, [](auto const& s) { return worlds::values<double>(s, 5); });
 }

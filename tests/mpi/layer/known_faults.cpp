@@ -148,7 +148,8 @@ TEST_CASE("a batch that has fewer rows than parts is refused on all ranks") {
     const auto x = distribute<row<first<Size>>>(team, worlds::values<float>(shape<2>{{Size - 1, 8}}, 1));
     const std::string text =
         "tessera: a batch of " + std::to_string(Size - 1) + " rows cut into " + std::to_string(Size) +
-        " parts; wanted at least one row a part; enlarge the batch, or use fewer data-parallel ranks";
+        " parts; wanted at least one row a part; enlarge the batch, leave out a smaller last one "
+        "(sampler_options::drop_last), or use fewer data-parallel ranks";
     CHECK_THROWS_WITH_AS(fit.step(x, worlds::rows_of(worlds::labels(Size - 1, 3, 1), x.part()[0])), text.c_str(),
                          error);
   };
