@@ -2,8 +2,10 @@
 
 #include <tessera/comm/counts.hpp>
 #include <tessera/comm/mpi_environment.hpp>
+#include <tessera/comm/mpi_exchange.hpp>
 #include <tessera/comm/mpi_levels.hpp>
 #include <tessera/comm/mpi_request.hpp>
+#include <tessera/comm/mpi_shared.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -22,8 +24,8 @@ namespace tessera {
 struct mpi_options {
   /// Most elements in one MPI call; MPI 3.1 counts are of type int.
   index_t chunk_limit = std::numeric_limits<int>::max();
-  /// Bytes in which `all_reduce` sends larger buffers. Through shared memory pieces of 1 to 4 MiB stay in the cache;
-  /// networks want more.
+  /// Bytes in which `all_reduce`, and reductions across hosts, send larger buffers. On one host pieces of 1 to 4 MiB
+  /// stay in the cache; networks want more.
   index_t piece_bytes = index_t{1} << 20;
   /// Whether `allocate` gives memory that ranks of one host share, in which all-reduces need no messages among them.
   bool shared_memory = true;
@@ -167,6 +169,13 @@ class mpi_comm {
     detail::check_count(count, "start_all_reduce");
     if (in_shared_memory(data, count * static_cast<index_t>(sizeof(T)))) return start_shared(data, count, op);
     request pieces;
+    if (count == 0 || size_ == 1) return pieces;
+    if (!hosts_.several()) {
+      if (exchange_ == nullptr) exchange_ = std::make_shared<detail::mpi_exchange>(group_.get(), options_.chunk_limit);
+      pieces.number_ = exchange_->start(data, count, op);
+      pieces.reductions_ = exchange_;
+      return pieces;
+    }
     // All pieces start now: starting them one by one in `test` would order them differently among other collectives
     // on different ranks.
     detail::for_pieces(count, piece_elements(sizeof(T)), [&](interval piece) {
@@ -316,7 +325,7 @@ class mpi_comm {
   request start_shared(T* data, index_t count, reduction op) {
     const auto operation = detail::shared_operation_of<T>(op, operators_->reduce<T>(op), piece_elements(sizeof(T)));
     request started;
-    started.shared_ = shared_.get();
+    started.reductions_ = shared_.get();
     started.number_ = shared_.get()->start(data, static_cast<std::size_t>(count) * sizeof(T), operation);
     return started;
   }
@@ -350,6 +359,7 @@ class mpi_comm {
   int size_ = 1;
   detail::mpi_hosts hosts_;
   detail::mpi_shared_owner shared_;
+  std::shared_ptr<detail::mpi_exchange> exchange_;  // from the first reduction that needs it on
 };
 
 static_assert(communicator<mpi_comm>);

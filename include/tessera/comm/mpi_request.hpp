@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/comm/mpi_shared.hpp>
+#include <tessera/comm/mpi_reductions.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -27,14 +27,14 @@ class [[nodiscard]] mpi_request {
   mpi_request(mpi_request&& other) noexcept
       : pieces_(std::exchange(other.pieces_, {})),
         arguments_(std::exchange(other.arguments_, {})),
-        shared_(std::move(other.shared_)),
+        reductions_(std::move(other.reductions_)),
         number_(other.number_),
         exceptions_(other.exceptions_) {}
   mpi_request& operator=(mpi_request&& other) noexcept {
     finish();
     pieces_ = std::exchange(other.pieces_, {});
     arguments_ = std::exchange(other.arguments_, {});
-    shared_ = std::move(other.shared_);
+    reductions_ = std::move(other.reductions_);
     number_ = other.number_;
     exceptions_ = other.exceptions_;
     return *this;
@@ -49,8 +49,8 @@ class [[nodiscard]] mpi_request {
       if (complete == 0) return false;
       pop(status);
     }
-    if (shared_ != nullptr && !shared_->test(number_)) return false;
-    shared_.reset();
+    if (reductions_ != nullptr && !reductions_->test(number_)) return false;
+    reductions_.reset();
     return true;
   }
 
@@ -60,7 +60,9 @@ class [[nodiscard]] mpi_request {
       detail::check_mpi(MPI_Wait(&pieces_.back().handle, &status), "MPI_Wait");
       pop(status);
     }
-    if (const auto shared = std::move(shared_)) shared->wait(number_);
+    if (reductions_ == nullptr) return;
+    reductions_->wait(number_);
+    reductions_.reset();
   }
 
  private:
@@ -106,7 +108,7 @@ class [[nodiscard]] mpi_request {
   }
 
   void finish() noexcept {
-    if (pieces_.empty() && shared_ == nullptr) return;
+    if (pieces_.empty() && reductions_ == nullptr) return;
     try {
       if (std::uncaught_exceptions() <= exceptions_) return wait();
       for (piece& p : pieces_)
@@ -125,7 +127,7 @@ class [[nodiscard]] mpi_request {
 
   std::vector<piece> pieces_;
   std::vector<std::vector<int>> arguments_;
-  std::shared_ptr<detail::mpi_shared> shared_;  // where the reduction `number_` is under way
+  std::shared_ptr<detail::mpi_reductions> reductions_;  // where the reduction `number_` is under way
   std::uint64_t number_ = 0;
   int exceptions_ = std::uncaught_exceptions();
 };

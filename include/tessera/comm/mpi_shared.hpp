@@ -1,14 +1,13 @@
 #pragma once
 
 #include <tessera/comm/counts.hpp>
-#include <tessera/comm/fold.hpp>
 #include <tessera/comm/mpi_hosts.hpp>
+#include <tessera/comm/mpi_reductions.hpp>
 #include <tessera/comm/mpi_window.hpp>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +18,6 @@
 #include <memory>
 #include <new>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,7 +25,7 @@ namespace tessera::detail {
 
 /// What a reduction does to elements whose type it does not know.
 struct shared_operation {
-  void (*fold)(std::byte const* from, std::byte* into, std::size_t bytes);
+  fold_function fold;
   std::size_t element_bytes;
   std::uint64_t code;  ///< a number for element type and reduction
   MPI_Datatype type;
@@ -35,40 +33,12 @@ struct shared_operation {
   index_t piece;  ///< most elements of one message across hosts
 };
 
-template <class T, void (*Fold)(T const*, T*, index_t)>
-void fold_bytes(std::byte const* from, std::byte* into, std::size_t bytes) {
-  Fold(reinterpret_cast<T const*>(from), reinterpret_cast<T*>(into), static_cast<index_t>(bytes / sizeof(T)));
-}
-
 template <message_element T>
 shared_operation shared_operation_of(reduction op, MPI_Op mpi_op, index_t piece) {
   const bool maximum = op == reduction::maximum;
-  return {maximum ? &fold_bytes<T, fold_maximum<T>> : &fold_bytes<T, fold_sum<T>>,
-          sizeof(T),
-          4 * sizeof(T) + 2 * std::floating_point<T> + maximum,
-          mpi_type_of<T>(),
-          mpi_op,
-          piece};
+  return {fold_of<T>(op),   sizeof(T), 4 * sizeof(T) + 2 * std::floating_point<T> + maximum,
+          mpi_type_of<T>(), mpi_op,    piece};
 }
-
-/// Waiting for other processes: spins, then lets others run, then sleeps, and lets MPI progress all the while.
-class backoff {
- public:
-  explicit backoff(MPI_Comm group) : group_(group) {}
-  void reset() { turns_ = 0; }
-  void operator()() {
-    if (++turns_ % 32 == 0) {
-      int found = 0;
-      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, group_, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
-    }
-    if (turns_ > 8192) return std::this_thread::sleep_for(std::chrono::microseconds(50));
-    if (turns_ > 16) std::this_thread::yield();
-  }
-
- private:
-  MPI_Comm group_;
-  int turns_ = 0;
-};
 
 /// All-reduces of memory that the ranks of a host share.
 ///
@@ -76,7 +46,7 @@ class backoff {
 /// there are several hosts, the ranks of a lane first reduce their slice across hosts by MPI. Reductions are numbered
 /// in the order in which they start, which is the same on all ranks, and pass each stage in this order; a rank tells
 /// the others by counters how many have arrived at it, and of how many it has reduced its slice.
-class mpi_shared {
+class mpi_shared final : public mpi_reductions {
  public:
   /// Collective over `group`, whose hosts these are. It and their groups live until `close`.
   mpi_shared(MPI_Comm group, mpi_hosts const& hosts)
@@ -98,8 +68,6 @@ class mpi_shared {
     new (counters_->block(rank_)) board{};
     check_mpi(MPI_Barrier(inside_), "MPI_Barrier");
   }
-  mpi_shared(mpi_shared const&) = delete;
-  mpi_shared& operator=(mpi_shared const&) = delete;
 
   /// Memory of `bytes` bytes, the same on all ranks. Collective. A window whose memory no rank uses any more serves
   /// again where its size is the one wanted, and is freed otherwise. Throws on all ranks where their sizes differ or a
@@ -151,7 +119,7 @@ class mpi_shared {
 
   /// Whether the reduction of this number is complete, after a bounded piece of work on those under way. Throws where
   /// ranks of this host did not call the same reduction.
-  bool test(std::uint64_t number) {
+  bool test(std::uint64_t number) override {
     if (completed_ < number) progress();
     if (completed_ < number) return false;
     if (const auto failure = failures_.find(number); failure != failures_.end()) {
@@ -162,7 +130,7 @@ class mpi_shared {
     return true;
   }
 
-  void wait(std::uint64_t number) {
+  void wait(std::uint64_t number) override {
     finish(number);
     test(number);
   }
@@ -332,9 +300,8 @@ class mpi_shared {
     return used;
   }
   std::vector<std::int64_t> maximum_of(std::vector<std::int64_t> values) const {
-    check_mpi(
-        MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX, group_),
-        "MPI_Allreduce");
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX, group_),
+              "MPI_Allreduce");
     return values;
   }
   void free_unused(std::vector<std::int64_t> const& used) {

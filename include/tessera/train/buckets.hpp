@@ -157,16 +157,13 @@ class gradient_buckets {
   void reduce(int number, bucket& b) {
     auto& group = context_->group(b.owners != 0 ? b.owners : b.axes);
     const std::int64_t begin = tracer::current() == nullptr ? 0 : tracer::now();
+    // The same operation in both cases: a communicator may wait for another one, whose sums have other bits.
+    auto request = b.owners != 0 ? group.start_reduce_scatter(b.memory.data(), b.sums.data(), b.counts, reduction::sum)
+                                 : group.start_all_reduce(b.memory.data(), b.memory.size(), reduction::sum);
     if (overlap_) {
-      auto request = b.owners != 0
-                         ? group.start_reduce_scatter(b.memory.data(), b.sums.data(), b.counts, reduction::sum)
-                         : group.start_all_reduce(b.memory.data(), b.memory.size(), reduction::sum);
       running_.push_back({std::move(request), number, begin});
     } else {
-      if (b.owners != 0)
-        group.reduce_scatter(b.memory.data(), b.sums.data(), b.counts, reduction::sum);
-      else
-        group.all_reduce(b.memory.data(), b.memory.size(), reduction::sum);
+      request.wait();
       ended(number, begin);
     }
   }

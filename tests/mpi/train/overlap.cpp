@@ -158,6 +158,19 @@ TEST_CASE("whether reductions run beside backward changes no bit of the gradient
   });
 }
 
+TEST_CASE("nor does it where reductions are messages") {
+  on_this_world<mlp>([]<class Mesh, class Model>() {
+    worlds::parallel_team<Mesh> team{mpi_comm(MPI_COMM_WORLD, {.shared_memory = false})};
+    auto net = team.template make<Model>(seed{1});
+    const auto beside = gradients(net, team);
+    net.overlap(false);
+    CHECK(gradients(net, team) == beside);
+    worlds::parallel_team<Mesh> sharing{mpi_comm{}};
+    auto in_shared_memory = sharing.template make<Model>(seed{1});
+    CHECK(gradients(in_shared_memory, sharing) == beside);
+  });
+}
+
 TEST_CASE("reductions start in the order in which they are listed, on all ranks, beside backward or not") {
   on_this_world<mlp>([]<class Mesh, class Model>() {
     const recording<mpi_comm> all{mpi_comm{}};
@@ -189,9 +202,12 @@ TEST_CASE("all gradients are whole when backward returns, however late reduction
     CHECK(started == buckets);
     // Each later gradient lets the reductions before it progress.
     CHECK(tests >= buckets);
+    // Without overlap the same operations start, and each is waited for where it does.
     one.overlap(false);
-    gradients(one, late);
-    CHECK(started == buckets);
+    tests = 0;
+    CHECK(gradients(one, late) == gradients(other, team));
+    CHECK(started == 2 * buckets);
+    CHECK(tests == 0);
   });
 }
 
