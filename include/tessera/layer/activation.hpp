@@ -9,6 +9,8 @@ namespace detail {
 
 template <gelu_form Form>
 struct gelu_layer : elementwise_layer {
+  static constexpr kernel_kind kernels = kernel_kind::function;
+  static constexpr kept_memory keeps{.input = true};
   template <class Env, class Saved, class X>
   static auto forward(Env const&, Saved& saved, X const& x) {
     saved.value = x;
@@ -30,6 +32,8 @@ struct gelu_tanh : detail::gelu_layer<gelu_form::tanh_approximation> {};
 
 /// x sigmoid(x).
 struct silu : detail::elementwise_layer {
+  static constexpr kernel_kind kernels = kernel_kind::function;
+  static constexpr kept_memory keeps{.input = true};
   template <class Env, class Saved, class X>
   static auto forward(Env const&, Saved& saved, X const& x) {
     saved.value = x;
@@ -43,6 +47,8 @@ struct silu : detail::elementwise_layer {
 
 /// 1 / (1 + exp(-x)).
 struct sigmoid : detail::elementwise_layer {
+  static constexpr kernel_kind kernels = kernel_kind::function;
+  static constexpr kept_memory keeps{.output = true};
   template <class Env, class Saved, class X>
   static auto forward(Env const&, Saved& saved, X const& x) {
     saved.value = op::sigmoid(x);
@@ -56,6 +62,8 @@ struct sigmoid : detail::elementwise_layer {
 
 /// Hyperbolic tangent. Not named `tanh`, which <math.h> puts where `using namespace tessera` would make it ambiguous.
 struct tanh_layer : detail::elementwise_layer {
+  static constexpr kernel_kind kernels = kernel_kind::function;
+  static constexpr kept_memory keeps{.output = true};
   template <class Env, class Saved, class X>
   static auto forward(Env const&, Saved& saved, X const& x) {
     saved.value = op::tanh(x);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/layer/kernel_kind.hpp>
 #include <tessera/layer/node.hpp>
 #include <tessera/op/batch_norm.hpp>
 
@@ -30,6 +31,7 @@ struct batch_norm2d {
   static constexpr double epsilon =
       detail::option_or_t<detail::is_epsilon, epsilon_of<std::ratio<1, 100000>>, Options...>::value;
   using words = split_words<Options...>;
+  static constexpr kernel_kind kernels = kernel_kind::norm;
 
   struct weight
       : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<ones>, Options...>::type, C> {
@@ -76,6 +78,15 @@ struct batch_norm2d {
     append_reduction<Mesh>(list, when, collective::all_reduce, r.axes_cutting("nhw"), reduction::sum, shape<1>{{C}},
                            r.operand[1], 2);
   }
+  /// Statistics need all of the input before the first element is normalised; so do the sums of backward.
+  template <auto Extents, class Mesh, class Add>
+  static constexpr void work(resolved_layer<Mesh::axes> const& r, index_t unknown, Add& add) {
+    const double size = largest_size(Mesh::value, r.output, Extents, unknown);
+    add(layer_pass::forward, 0.0, size);
+    add(layer_pass::forward, 0.0, 2 * size);
+    add(affine ? layer_pass::parameters : layer_pass::input, 0.0, 2 * size);
+    add(layer_pass::input, 0.0, 3 * size);
+  }
 
   template <class X>
   struct saved {
@@ -83,6 +94,13 @@ struct batch_norm2d {
     channel_statistics<typename X::context_type::backend::memory> statistics;
     bool training = true;
   };
+  template <auto Extents, class Mesh>
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
+                                    index_t) {
+    const index_t statistic = local_bytes<Mesh>(r.operand[1], shape<1>{{C}}, at, sizeof(double));
+    // Moments and sums, as they are and reduced.
+    return {.input = true, .own = 2 * statistic, .scratch = 9 * statistic};
+  }
 
   template <class Env, class Saved, class X, class... P>
   static auto forward(Env const& env, Saved& saved, X const& x, P&... parameters) {

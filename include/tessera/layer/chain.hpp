@@ -19,6 +19,13 @@ struct chain {
 };
 
 namespace detail {
+/// Frees what an argument that was moved in holds; `X` is its type as a forwarding reference has it.
+template <class X>
+void let_go(std::remove_reference_t<X>& x) {
+  if constexpr (!std::is_reference_v<X>) {
+    [[maybe_unused]] const X last(std::move(x));
+  }
+}
 /// The elements of the input of the first layer of a bound chain that does more than change a layout.
 template <class Bound, class T, int I>
 constexpr auto first_element() {
@@ -159,20 +166,25 @@ class chain_node {
       at<I>().visit(path, f);
     }
   }
+  // A value between two layers lives no longer than the second one runs: not until the whole chain has run.
   template <int I, class X>
-  auto forward_from(X const& x, bool training) {
+  auto forward_from(X&& x, bool training) {
+    auto y = at<I>().forward(std::as_const(x), training);
+    detail::let_go<X>(x);
     if constexpr (I == count - 1)
-      return at<I>().forward(x, training);
+      return y;
     else
-      return forward_from<I + 1>(at<I>().forward(x, training), training);
+      return forward_from<I + 1>(std::move(y), training);
   }
   template <int I, bool WantsInput, class Dy, class Ready>
-  auto backward_from(Dy const& dy, Ready& ready) {
+  auto backward_from(Dy&& dy, Ready& ready) {
     constexpr bool wants = WantsInput || Bound::template learns_before<I>;
+    auto dx = at<I>().template backward<wants>(std::as_const(dy), ready);
+    detail::let_go<Dy>(dy);
     if constexpr (I > 0 && wants)
-      return backward_from<I - 1, WantsInput>(at<I>().template backward<true>(dy, ready), ready);
+      return backward_from<I - 1, WantsInput>(std::move(dx), ready);
     else
-      return at<I>().template backward<wants>(dy, ready);
+      return dx;
   }
 
   leaves<sequence> leaves_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/layer/kernel_kind.hpp>
 #include <tessera/layer/windowed.hpp>
 #include <tessera/op/conv2d.hpp>
 
@@ -48,6 +49,7 @@ struct conv2d : windowed_layer<detail::conv2d_geometry_of<Window>(
   static constexpr bool has_bias = !detail::has_option<no_bias, Options...>;
   static constexpr conv2d_geometry geometry = detail::conv2d_geometry_of<Window>(group_count);
   using words = split_words<Options...>;
+  static constexpr kernel_kind kernels = kernel_kind::convolution;
 
   struct weight : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<kaiming_normal<fan::out>>,
                                                          Options...>::type,
@@ -94,6 +96,22 @@ struct conv2d : windowed_layer<detail::conv2d_geometry_of<Window>(
   struct saved {
     windowed_images<X> x;
   };
+  template <auto Extents, class Mesh>
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
+                                    index_t element_bytes) {
+    const auto read = detail::windowed_bytes_of<Mesh>(r.operand[0], Extents, detail::halo_windows(geometry, Extents),
+                                                      at, element_bytes);
+    kept_memory kept{.input = read.shared, .own = read.shared ? 0 : read.block, .scratch = read.block + read.messages};
+    if (Mesh::group_size(r.axes_cutting("hw")) == 1) return kept;
+    constexpr shape<4> made = output<Extents>();
+    const auto of_dy = dual(r.output);
+    if (detail::fetches_gradient<Mesh>(r.gradient[0], Extents, of_dy, made, geometry)) {
+      const auto fetched = detail::windowed_bytes_of<Mesh>(of_dy, made, detail::gradient_windows(geometry, Extents), at,
+                                                           element_bytes);
+      kept.scratch = std::max(kept.scratch, fetched.block + fetched.messages);
+    }
+    return kept;
+  }
   template <class Env, class Saved, class X, class W, class... B>
   static auto forward(Env const&, Saved& saved, X const& x, W const& w, B const&... b) {
     saved.x = op::windowed(x, geometry);

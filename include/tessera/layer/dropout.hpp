@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/layer/kernel_kind.hpp>
 #include <tessera/layer/node.hpp>
 #include <tessera/op/dropout.hpp>
 
@@ -39,6 +40,7 @@ struct dropout {
   static_assert(detail::is_keep<Keep>::value,
                 "tessera: dropout names the share that it keeps, as in dropout<keep_of<std::ratio<9, 10>>>");
   using words = split_words<>;
+  static constexpr kernel_kind kernels = kernel_kind::function;
   static constexpr bool gradient_is_linear = true;
 
   /// A key in words of 24 bits, then the number of steps, low and high: whole numbers that float holds.
@@ -69,6 +71,7 @@ struct dropout {
   struct saved {
     philox draw{0, 0};
   };
+  static constexpr kept_memory keeps{};
   template <class Env, class Saved, class X, class R>
   static X forward(Env const& env, Saved& saved, X const& x, R& random) {
     if (!env.training) return x;

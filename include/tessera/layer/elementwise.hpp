@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/layer/kernel_kind.hpp>
 #include <tessera/layer/node.hpp>
 
 namespace tessera::detail {
@@ -7,6 +8,7 @@ namespace tessera::detail {
 /// What layers that work element by element have in common: every cut flows, a partial gradient passes.
 struct elementwise_layer {
   using words = split_words<>;
+  static constexpr kernel_kind kernels = kernel_kind::map;
   using parameters = parameter_list<>;
   static constexpr bool gradient_is_linear = true;
 

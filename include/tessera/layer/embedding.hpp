@@ -88,6 +88,7 @@ struct embedding {
   struct saved {
     I indices;
   };
+  static constexpr kept_memory keeps{.input = true};
   template <class Env, class Saved, class I, class W>
   static auto forward(Env const&, Saved& saved, I const& indices, W const& w) {
     saved.indices = indices;

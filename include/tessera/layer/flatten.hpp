@@ -39,12 +39,31 @@ struct flatten {
       out[Start] = out[Start] == dynamic || Extents[d] == dynamic ? dynamic : out[Start] * Extents[d];
     return out;
   }
+  /// Where elements lie in another order a copy, both ways.
+  template <auto Extents, class Mesh, class Add>
+  static constexpr void work(resolved_layer<Mesh::axes> const& r, index_t unknown, Add& add) {
+    constexpr auto out = output<Extents>();
+    const auto from = largest_block(Mesh::value, r.operand[0], Extents, unknown);
+    const auto to = largest_block(Mesh::value, r.output, out, unknown);
+    if (detail::reshape_shares_block<storage_order::channels_last>(from, to)) return;
+    for (const layer_pass pass : {layer_pass::forward, layer_pass::input})
+      add(pass, 0.0, 2 * static_cast<double>(from.size()));
+  }
 
   template <class X>
   struct saved {
     shape<X::rank> extents;
     using input = X;
   };
+  template <auto Extents, class Mesh>
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
+                                    index_t element_bytes) {
+    constexpr auto out = output<Extents>();
+    const auto from = local_box<Mesh>(r.operand[0], Extents, at).extents();
+    const auto to = local_box<Mesh>(r.output, out, at).extents();
+    if (detail::reshape_shares_block<storage_order::channels_last>(from, to)) return {.passes_on = true};
+    return {.scratch = block_bytes(from.size(), element_bytes)};
+  }
   template <class Env, class Saved, class X>
   static auto forward(Env const&, Saved& saved, X const& x) {
     saved.extents = x.extents();

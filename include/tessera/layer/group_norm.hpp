@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/layer/kernel_kind.hpp>
 #include <tessera/layer/node.hpp>
 #include <tessera/op/group_norm.hpp>
 
@@ -29,6 +30,7 @@ struct group_norm {
   static constexpr double epsilon =
       detail::option_or_t<detail::is_epsilon, epsilon_of<std::ratio<1, 100000>>, Options...>::value;
   using words = split_words<Options...>;
+  static constexpr kernel_kind kernels = kernel_kind::norm;
 
   struct weight
       : parameter<typename detail::option_or_t<detail::is_weight_init, weight_init<ones>, Options...>::type, C> {
@@ -68,12 +70,28 @@ struct group_norm {
   static constexpr void input_gradient_calls(resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
     reduction_of_groups<Extents, Mesh>(phase::backward, r, list);
   }
+  /// The statistics of a group need all of it before its first element is normalised; so do the sums of backward.
+  template <auto Extents, class Mesh, class Add>
+  static constexpr void work(resolved_layer<Mesh::axes> const& r, index_t unknown, Add& add) {
+    const double size = largest_size(Mesh::value, r.output, Extents, unknown);
+    add(layer_pass::forward, 0.0, size);
+    add(layer_pass::forward, 0.0, 2 * size);
+    add(affine ? layer_pass::parameters : layer_pass::input, 0.0, 2 * size);
+    add(layer_pass::input, 0.0, 3 * size);
+  }
 
   template <class X>
   struct saved {
     X x;
     row_statistics<typename X::context_type::backend::memory> statistics;
   };
+  template <auto Extents, class Mesh>
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
+                                    index_t) {
+    const index_t statistic = local_bytes<Mesh>(groups_layout<Mesh>(r), shape<4>{{Extents[0], Groups, 1, 1}}, at,
+                                                sizeof(double));
+    return {.input = true, .own = 2 * statistic, .scratch = 9 * statistic};
+  }
 
   template <class Env, class Saved, class X, class... P>
   static auto forward(Env const&, Saved& saved, X const& x, P const&... parameters) {
@@ -97,15 +115,20 @@ struct group_norm {
   }
 
  private:
+  /// Of what there is of each group, [N, Groups, 1, 1].
+  template <class Mesh>
+  static constexpr auto groups_layout(resolved_layer<Mesh::axes> const& r) {
+    auto layout = r.output;
+    for (int a = 0; a < Mesh::axes; ++a)
+      if (layout[a].is_shard(2) || layout[a].is_shard(3)) layout[a] = replicated_placement();
+    return layout;
+  }
   template <auto Extents, class Mesh>
   static constexpr void reduction_of_groups(phase when, resolved_layer<Mesh::axes> const& r,
                                             call_list<Mesh::axes>& list) {
     const axis_set axes = r.axes_cutting("hw");
-    auto layout = r.output;
-    for (int a = 0; a < Mesh::axes; ++a)
-      if (layout[a].is_shard(2) || layout[a].is_shard(3)) layout[a] = replicated_placement();
     append_reduction<Mesh>(list, when, collective::all_reduce, axes, reduction::sum,
-                           shape<4>{{Extents[0], Groups, 1, 1}}, layout, 2);
+                           shape<4>{{Extents[0], Groups, 1, 1}}, groups_layout<Mesh>(r), 2);
   }
 };
 

@@ -60,6 +60,7 @@ struct linear {
   struct saved {
     X x;
   };
+  static constexpr kept_memory keeps{.input = true};
   template <class Env, class Saved, class X, class W, class... B>
   static auto forward(Env const&, Saved& saved, X const& x, W const& w, B const&... b) {
     saved.x = x;

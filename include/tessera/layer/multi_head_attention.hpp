@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/layer/kernel_kind.hpp>
 #include <tessera/layer/node.hpp>
 #include <tessera/op/attention.hpp>
 #include <tessera/op/heads.hpp>
@@ -52,6 +53,17 @@ struct multi_head_attention {
   using words = split_words<Options...>;
 
  private:
+  /// Extents and layout of so many projections to heads, [B, S, Count, H, D].
+  template <auto Extents, index_t Count>
+  static constexpr shape<5> projections{{Extents[0], Extents[1], Count, Heads, width}};
+  template <class Mesh>
+  static constexpr auto heads_layout(resolved_layer<Mesh::axes> const& r) {
+    placements<Mesh::axes> layout;
+    for (int a = 0; a < Mesh::axes; ++a)
+      if (const int dim = dim_of("bs.h.", r.letter[a]); dim >= 0)
+        layout[a] = shard_placement(dim, dim == 3 ? r.operand[1][a].order : r.operand[0][a].order);
+    return layout;
+  }
   using init = typename detail::option_or_t<detail::is_weight_init, weight_init<xavier_uniform>, Options...>::type;
   using bias_start = typename detail::option_or_t<detail::is_bias_init, bias_init<zeros>, Options...>::type;
 
@@ -96,12 +108,32 @@ struct multi_head_attention {
   }
   template <auto Extents, class Mesh>
   static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
-    // What travels for a position are the keys and values of this rank's heads: as [B, S, 2, H, D].
-    placements<Mesh::axes> layout;
-    for (int a = 0; a < Mesh::axes; ++a)
-      if (const int dim = dim_of("bs.h.", r.letter[a]); dim >= 0)
-        layout[a] = shard_placement(dim, dim == 3 ? r.operand[1][a].order : r.operand[0][a].order);
-    append_ring<Mesh>(list, when, shape<5>{{Extents[0], Extents[1], 2, Heads, width}}, layout, options.causal);
+    // What travels for a position are the keys and values of this rank's heads.
+    append_ring<Mesh>(list, when, projections<Extents, 2>, heads_layout<Mesh>(r), options.causal);
+  }
+  /// Two projections, and between them two products for each pair of positions that see each other. Backward has five,
+  /// since it computes the probabilities again (T. Dao et al., NeurIPS 2022), and needs them for the gradients of the
+  /// first projection already. Where `causal` sequences are cut the last device sees most.
+  template <auto Extents, class Mesh, class Add>
+  static constexpr void work(resolved_layer<Mesh::axes> const& r, index_t unknown, Add& add) {
+    const auto x = largest_block(Mesh::value, r.operand[0], Extents, unknown);
+    const double positions = static_cast<double>(x[0] * x[1]);
+    const double size = static_cast<double>(x.size());
+    const double channels =
+        static_cast<double>(largest_block(Mesh::value, r.operand[1], in_proj_weight::extents, unknown)[1] * width);
+    const double length = static_cast<double>(Extents[1] == dynamic ? unknown : Extents[1]);
+    const double seen = options.causal ? length - static_cast<double>(x[1] - 1) / 2 : length;
+    const double product = 2 * positions * channels * Features;
+    const double weight = channels * Features;
+    const double heads = positions * channels;
+    for (const layer_pass pass : {layer_pass::forward, layer_pass::parameters}) {
+      add(pass, 3 * product, size + 3 * weight + 3 * heads);
+      add(pass, (pass == layer_pass::forward ? 4 : 10) * heads * seen, (pass == layer_pass::forward ? 4 : 8) * heads,
+          kernel_kind::attention);
+      add(pass, product, size + weight + heads);
+    }
+    add(layer_pass::parameters, product, size + weight + heads);  // the gradient of what the second one took
+    add(layer_pass::input, 3 * product, size + 3 * weight + 3 * heads);
   }
 
   template <class X>
@@ -117,6 +149,22 @@ struct multi_head_attention {
     projected heads;
     attended result;
   };
+  template <auto Extents, class Mesh>
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
+                                    index_t element_bytes) {
+    const auto bytes = [&](shape<5> const& extents, index_t of_element) {
+      return local_bytes<Mesh>(heads_layout<Mesh>(r), extents, at, of_element);
+    };
+    const index_t heads = bytes(projections<Extents, 3>, element_bytes);
+    const index_t out = bytes(projections<Extents, 1>, element_bytes);
+    const index_t log_sum = bytes({{Extents[0], Extents[1], 1, Heads, 1}}, sizeof(double));
+    // Gradients of these; zeros take the place of other memory. In a ring blocks of all ranks, and their gradients.
+    index_t scratch = out + 2 * heads + log_sum;
+    if (const int ranks = Mesh::group_size(r.axes_cutting("s")); ranks > 1)
+      scratch += 2 * (ranks + 1) *
+                 local_bytes<Mesh>(heads_layout<Mesh>(r), projections<Extents, 2>, {}, element_bytes);
+    return {.input = true, .own = heads + out + log_sum, .scratch = scratch};
+  }
 
   template <class Env, class Saved, class X, class... P>
   static auto forward(Env const&, Saved& saved, X const& x, P const&... p) {

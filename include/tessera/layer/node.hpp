@@ -4,7 +4,9 @@
 #include <tessera/core/type_text.hpp>
 #include <tessera/layer/bind.hpp>
 #include <tessera/layer/environment.hpp>
+#include <tessera/layer/kept.hpp>
 #include <tessera/layer/parameter_gate.hpp>
+#include <tessera/layer/work.hpp>
 #include <tessera/redistribute/to.hpp>
 
 #include <string>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/layer/kernel_kind.hpp>
 #include <tessera/layer/windowed.hpp>
 #include <tessera/op/pool2d.hpp>
 
@@ -26,6 +27,7 @@ struct pool2d_layer {
   static_assert((known_option<Options, is_ceil_mode, is_exclude_padding> && ...),
                 "tessera: poolings have no such option; they have ceil_mode, exclude_padding and split words");
   using words = split_words<Options...>;
+  static constexpr kernel_kind kernels = kernel_kind::pooling;
   using parameters = parameter_list<>;
   static constexpr bool gradient_is_linear = true;
   template <bool Known>
@@ -64,6 +66,12 @@ struct max_pool2d : detail::pool2d_layer<Options...>, windowed_layer<detail::poo
     tensor<std::int32_t, 4, typename X::context_type::backend::memory, X::context_type::backend::order> argmax;
     shape<4> extents;
   };
+  template <auto Extents, class Mesh>
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
+                                    index_t element_bytes) {
+    const index_t argmax = local_bytes<Mesh>(r.output, output<Extents>(), at, sizeof(std::int32_t));
+    return {.own = argmax, .scratch = max_pool2d::template windowed_scratch<Extents, Mesh>(r, at, element_bytes)};
+  }
   template <class Env, class Saved, class X>
   static auto forward(Env const&, Saved& saved, X const& x) {
     auto pooled = op::max_pool2d(x, geometry);
@@ -92,6 +100,11 @@ struct avg_pool2d : detail::pool2d_layer<Options...>, windowed_layer<detail::poo
   struct saved {
     shape<4> extents;
   };
+  template <auto Extents, class Mesh>
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
+                                    index_t element_bytes) {
+    return {.scratch = avg_pool2d::template windowed_scratch<Extents, Mesh>(r, at, element_bytes)};
+  }
   template <class Env, class Saved, class X>
   static auto forward(Env const&, Saved& saved, X const& x) {
     saved.extents = x.extents();
@@ -122,6 +135,7 @@ struct global_avg_pool : detail::pool2d_layer<Options...> {
     shape<4> extents;
     using input = X;
   };
+  static constexpr kept_memory keeps{};
   template <class Env, class Saved, class X>
   static auto forward(Env const&, Saved& saved, X const& x) {
     saved.extents = x.extents();

@@ -55,7 +55,20 @@ struct learned_positions {
                   "longer");
     return Extents;
   }
+  /// A row is added to each position, and backward adds up each row's gradients.
+  template <auto Extents, class Mesh, class Add>
+  static constexpr void work(resolved_layer<Mesh::axes> const& r, index_t unknown, Add& add) {
+    const double size = largest_size(Mesh::value, r.output, Extents, unknown);
+    add(layer_pass::forward, 0.0, 2 * size);
+    add(layer_pass::parameters, 0.0, size + largest_size(Mesh::value, r.operand[1], weight::extents, unknown));
+  }
 
+  /// Rows of the table, and the same as positions are cut.
+  template <auto Extents, class Mesh>
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
+                                    index_t element_bytes) {
+    return {.scratch = 2 * local_bytes<Mesh>(r.operand[1], shape<2>{{Extents[1], Features}}, at, element_bytes)};
+  }
   template <class Env, class Saved, class X, class W>
   static auto forward(Env const&, Saved&, X const& x, W const& w) {
     if (x.extent(1) > Length)

@@ -7,6 +7,7 @@ namespace tessera {
 
 /// max(x, 0). Every cut flows through; a partial input is reduced first; a partial gradient may pass. No collectives.
 struct relu : detail::elementwise_layer {
+  static constexpr kept_memory keeps{.output = true};
   template <class Env, class Saved, class X>
   static auto forward(Env const&, Saved& saved, X const& x) {
     saved.value = op::relu(x);

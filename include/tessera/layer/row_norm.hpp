@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/layer/kernel_kind.hpp>
 #include <tessera/layer/node.hpp>
 #include <tessera/op/row_norm.hpp>
 
@@ -30,6 +31,7 @@ struct row_norm_layer<last<E...>, Centred, Epsilon, Options...> {
   static constexpr bool affine = !has_option<no_affine, Options...>;
   static constexpr double epsilon = option_or_t<is_epsilon, Epsilon, Options...>::value;
   using words = split_words<Options...>;
+  static constexpr kernel_kind kernels = kernel_kind::norm;
 
   struct weight : parameter<typename option_or_t<is_weight_init, weight_init<ones>, Options...>::type, E...> {
     static constexpr std::string_view name = "weight";
@@ -82,12 +84,32 @@ struct row_norm_layer<last<E...>, Centred, Epsilon, Options...> {
   static constexpr void input_gradient_calls(resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
     reduction_of_rows<Extents, Mesh>(phase::backward, r, list);
   }
+  /// Rows stay in the cache between their statistics and their results.
+  template <auto Extents, class Mesh, class Add>
+  static constexpr void work(resolved_layer<Mesh::axes> const& r, index_t unknown, Add& add) {
+    const double size = largest_size(Mesh::value, r.output, Extents, unknown);
+    add(layer_pass::forward, 0.0, 2 * size);
+    if (affine) add(layer_pass::parameters, 0.0, 2 * size);
+    add(layer_pass::input, 0.0, 3 * size);
+  }
 
   template <class X>
   struct saved {
     X x;
     row_statistics<typename X::context_type::backend::memory> statistics;
   };
+  template <auto Extents, class Mesh>
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
+                                    index_t element_bytes) {
+    const auto part = local_box<Mesh>(r.output, Extents, at);
+    index_t rows = 1;
+    for (int d = 0; d < Extents.rank - dims; ++d) rows *= part[d].size;
+    const index_t statistic = block_bytes(rows, sizeof(double));
+    kept_memory kept{.input = true, .own = (Centred ? 2 : 1) * statistic, .scratch = 9 * statistic};
+    // Images, or parameters, are brought into the order of rows.
+    if (Extents.rank == 4) kept.scratch += (dims < 3 ? 3 : 4) * block_bytes(part.size(), element_bytes);
+    return kept;
+  }
 
  private:
   template <auto Extents, class Mesh>

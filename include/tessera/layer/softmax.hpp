@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/layer/kernel_kind.hpp>
 #include <tessera/layer/node.hpp>
 #include <tessera/op/softmax.hpp>
 
@@ -11,6 +12,7 @@ namespace detail {
 template <int Dim>
 struct softmax_layer {
   using words = split_words<>;
+  static constexpr kernel_kind kernels = kernel_kind::function;
   using parameters = parameter_list<>;
 
   template <auto Extents>
@@ -35,6 +37,13 @@ struct softmax_layer {
   struct saved {
     X y;
   };
+  template <auto Extents, class Mesh>
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
+                                    index_t element_bytes) {
+    auto rows = local_box<Mesh>(r.output, Extents, at);
+    rows[dim<Extents>].size = 1;
+    return {.output = true, .scratch = 2 * block_bytes(rows.size(), element_bytes)};  // maxima and sums
+  }
 };
 
 }  // namespace detail

@@ -168,6 +168,23 @@ void require_even_parts(dim_groups const& all, shape<X::rank> const& from, shape
   }
 }
 
+/// Whether `reshaped_block` leaves the elements where they are.
+template <storage_order Order, int From, int To>
+constexpr bool reshape_shares_block(shape<From> const& from, shape<To> const& to) {
+  constexpr bool images_in = From == 4 && Order == storage_order::channels_last;
+  constexpr bool images_out = To == 4 && Order == storage_order::channels_last;
+  const auto row_major = [](auto const& s) { return s[1] == 1 || s[2] * s[3] == 1; };
+  if constexpr (images_in && images_out) {
+    return from == to || (row_major(from) && row_major(to));
+  } else if constexpr (images_in) {
+    return row_major(from);
+  } else if constexpr (images_out) {
+    return row_major(to);
+  } else {
+    return true;
+  }
+}
+
 /// A block with other extents and the same elements in logical row-major order: the same memory where images (channels
 /// last) are not involved or lie alike, else a copy.
 template <class Kernels, class T, int From, int To, class Memory, storage_order Order>
@@ -176,18 +193,15 @@ auto reshaped_block(Kernels& kernels, tensor<T, From, Memory, Order> const& x, s
   constexpr bool images_in = From == 4 && Order == storage_order::channels_last;
   constexpr bool images_out = To == 4 && Order == storage_order::channels_last;
   const auto rows_of = [](shape<4> const& s) { return shape<2>{{s[0], s[1] * s[2] * s[3]}}; };
-  const auto row_major = [](shape<4> const& s) { return s[1] == 1 || s[2] * s[3] == 1; };
+  if (reshape_shares_block<Order>(x.extents(), to)) return x.reshaped(to);
   if constexpr (images_in && images_out) {
-    if (x.extents() == to || (row_major(x.extents()) && row_major(to))) return x.reshaped(to);
     const tensor<T, 2, Memory, Order> rows = reshaped_block(kernels, x, rows_of(x.extents()));
     return reshaped_block(kernels, rows, to);
   } else if constexpr (images_in) {
-    if (row_major(x.extents())) return x.reshaped(to);
     result y(to);
     kernels.flatten(x.read(), reinterpret_shape(y.view(), rows_of(x.extents())));
     return y;
   } else if constexpr (images_out) {
-    if (row_major(to)) return x.reshaped(to);
     result y(to);
     kernels.unflatten(reinterpret_shape(x.read(), rows_of(to)), y.view());
     return y;
