@@ -61,6 +61,7 @@ constexpr std::array<halo_window, 2> gradient_windows(conv2d_geometry const& g, 
 template <device_mesh Mesh>
 constexpr bool fetches_gradient(placements<Mesh::axes> const& of_dx, shape<4> x, placements<Mesh::axes> const& of_dy,
                                 shape<4> y, conv2d_geometry const& g) {
+  if (Mesh::cutting(static_cast<axis_set>(of_dx.shard_axes(2) | of_dx.shard_axes(3))) == 0) return false;
   if (of_dy.partial_axes() != 0 || x[2] == dynamic || x[3] == dynamic) return false;
   if (g.stride == pair2d{1, 1})
     return y[1] * Mesh::group_size(of_dx.shard_axes(1)) < x[1] * Mesh::group_size(of_dy.shard_axes(1));

@@ -79,10 +79,11 @@ struct backward_parts<bound_layer<Layer, Mesh, Flow>> {
 
 /// When the gradients of a bound model's trainable parameters exist on a machine, by the position of the parameter: in
 /// picoseconds from the beginning of backward, for elements of `element_bytes`. Extents that only run time knows count
-/// as `unknown`. The time of a part is that of its products and that of its memory, one after the other; messages of
-/// backward itself are not counted.
+/// as `unknown`. Kernels take the time that `machine_description::seconds` says, those of a layer's backward being
+/// taken for alike; messages of backward itself are not counted.
 template <class Bound, computing_machine Machine>
 constexpr std::vector<index_t> gradient_times(index_t element_bytes, index_t unknown) {
+  constexpr machine_description machine = description_of<Machine>;
   std::vector<backward_part> parts;
   detail::backward_parts<Bound>::append(parts, unknown, false);
   std::size_t position = 0;
@@ -90,8 +91,10 @@ constexpr std::vector<index_t> gradient_times(index_t element_bytes, index_t unk
   std::vector<index_t> times(position, 0);
   double now = 0;
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    now += part->work.flops / Machine::operations_per_second +
-           part->work.elements * static_cast<double>(element_bytes) / Machine::bytes_per_second;
+    if (const int kernels = part->work.kernels; kernels > 0)
+      now +=
+          kernels * machine.seconds(part->work.flops / kernels,
+                                    part->work.elements * static_cast<double>(element_bytes) / kernels, element_bytes);
     for (int i = 0; i < part->parameters; ++i) times[--position] = static_cast<index_t>(now * 1e12);
   }
   return times;

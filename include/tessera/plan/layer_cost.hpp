@@ -3,17 +3,21 @@
 #include <tessera/layer/recompute.hpp>
 #include <tessera/layer/relayout.hpp>
 #include <tessera/layer/residual.hpp>
+#include <tessera/layer/work.hpp>
+
+#include <initializer_list>
 
 namespace tessera {
 
-/// The work of a pass through a layer on one device. Extents that only run time knows count as one number, 1 unless
-/// said otherwise: the work is then that per row of a batch.
+/// The work of a pass through a layer on the device that has most to do. Extents that only run time knows count as one
+/// number, 1 unless said otherwise: the work is then that per row of a batch.
 struct layer_work {
   double flops = 0;     ///< multiplications and additions of matrix products
-  double elements = 0;  ///< elements of inputs, results and weights that go through memory
+  double elements = 0;  ///< elements that go through memory
+  int kernels = 0;
 
   friend constexpr layer_work operator+(layer_work const& a, layer_work const& b) {
-    return {a.flops + b.flops, a.elements + b.elements};
+    return {a.flops + b.flops, a.elements + b.elements, a.kernels + b.kernels};
   }
 
   /// Floating-point operations that take as long as one element through memory: 160 GFLOP/s of a matrix product against
@@ -24,14 +28,6 @@ struct layer_work {
 };
 
 namespace detail {
-
-/// The largest block that a device holds; an extent that only run time knows counts as `unknown`.
-template <class Mesh, int Rank>
-constexpr box<Rank> counted_box(placements<Mesh::axes> const& layout, shape<Rank> extents, index_t unknown) {
-  for (int d = 0; d < Rank; ++d)
-    if (extents[d] == dynamic) extents[d] = unknown;
-  return local_box<Mesh>(layout, extents, decltype(Mesh::sizes){});
-}
 
 template <class Bound>
 struct work_of;
@@ -58,7 +54,7 @@ struct work_of<bound_residual<Branch, Shortcut, Mesh, Flow>> {
   }
   /// Of the sum of branch and shortcut.
   static constexpr layer_work sum(index_t unknown) {
-    return {0, 3 * static_cast<double>(counted_box<Mesh>(bound::joined, bound::output::extents, unknown).size())};
+    return {0, 3 * largest_size(Mesh::value, bound::joined, bound::output::extents, unknown), 1};
   }
 };
 
@@ -70,40 +66,21 @@ struct work_of<bound_relayout<Target, Mesh, Flow>> {
 template <class Layer, class Mesh, class Flow>
 struct work_of<bound_recompute<Layer, Mesh, Flow>> : work_of<typename bound_recompute<Layer, Mesh, Flow>::inner> {};
 
-/// A weight of two dimensions or more is a matrix that each position of the result multiplies with; positions are what
-/// the input and the result have in common and the weight has not.
 template <class Layer, class Mesh, class Flow>
 struct work_of<bound_layer<Layer, Mesh, Flow>> {
   using bound = bound_layer<Layer, Mesh, Flow>;
-  static constexpr bool looks_up = requires { typename Layer::input_element; };
 
-  template <class... P>
-  static constexpr layer_work weights(box<bound::output::rank> const& result, parameter_list<P...> const*) {
+  /// Of the kernels of these passes.
+  static constexpr layer_work of(index_t unknown, std::initializer_list<layer_pass> passes) {
     layer_work sum;
-    int operand = 0;
-    [[maybe_unused]] const auto one = [&]<int Rank>(shape<Rank> const& extents) {
-      ++operand;
-      if (Rank < 2 || looks_up) return;
-      const auto size = static_cast<double>(counted_box<Mesh>(bound::resolved.operand[operand], extents, 1).size());
-      double positions = 1;
-      const std::string_view letters = bound::rules.result();
-      for (int d = 0; d < bound::output::rank; ++d) {
-        const char letter = letters[static_cast<std::size_t>(d)];
-        if (dim_of(bound::rules.operand(0), letter) >= 0 && dim_of(bound::rules.operand(operand), letter) < 0)
-          positions *= static_cast<double>(result[d].size);
-      }
-      sum = sum + layer_work{2 * positions * size, size};
-    };
-    (one(P::extents), ...);
+    each_kernel<Layer, Flow::extents, Mesh>(bound::resolved, unknown,
+                                            [&](layer_pass pass, double flops, double elements, kernel_kind) {
+                                              for (const layer_pass wanted : passes)
+                                                if (pass == wanted) sum = sum + layer_work{flops, elements, 1};
+                                            });
     return sum;
   }
-
-  static constexpr layer_work forward(index_t unknown) {
-    const auto result = counted_box<Mesh>(bound::output::layout, bound::output::extents, unknown);
-    const auto input = counted_box<Mesh>(bound::resolved.operand[0], Flow::extents, unknown);
-    return layer_work{0, static_cast<double>(result.size() + input.size())} +
-           weights(result, static_cast<typename bound::parameters const*>(nullptr));
-  }
+  static constexpr layer_work forward(index_t unknown) { return of(unknown, {layer_pass::forward}); }
 };
 
 }  // namespace detail
@@ -113,12 +90,12 @@ template <class Bound>
 constexpr layer_work forward_work(index_t unknown = 1) {
   return detail::work_of<Bound>::forward(unknown);
 }
-/// The work of its backward pass: each matrix product has two as large in it, one for the gradient of the weight and
-/// one, where anybody wants it, for that of the input.
+/// The work of the backward pass of one bound layer.
 template <class Bound>
 constexpr layer_work backward_work(bool wants_input = true, index_t unknown = 1) {
-  const layer_work forward = forward_work<Bound>(unknown);
-  return {(wants_input ? 2 : 1) * forward.flops, 2 * forward.elements};
+  using work = detail::work_of<Bound>;
+  return wants_input ? work::of(unknown, {layer_pass::parameters, layer_pass::input})
+                     : work::of(unknown, {layer_pass::parameters});
 }
 
 }  // namespace tessera

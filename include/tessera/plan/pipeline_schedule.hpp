@@ -115,7 +115,7 @@ struct pipeline {
   using schedule = Schedule;
 };
 
-/// How long a step of a pipeline takes, all stages being alike, and how long each device computes in it.
+/// How long a step of a pipeline takes, and how long its busiest device computes in it.
 struct pipeline_time {
   std::int64_t span = 0;
   std::int64_t busy = 0;
@@ -123,12 +123,12 @@ struct pipeline_time {
   constexpr double bubble() const { return 1 - static_cast<double>(busy) / static_cast<double>(span); }
 };
 
-/// Runs on paper what each device of a pipeline does, a forward pass of a chunk taking `forward` and a backward pass
-/// `backward` units of time, and messages none.
+/// Runs on paper what each device of a pipeline does; a pass of a stage takes `duration(pass, stage)` units of time,
+/// messages none. `busy` is that of the device that computes longest.
 ///
 /// Throws (in a constant expression: does not compile) where devices would wait for each other for ever.
-constexpr pipeline_time simulate(std::vector<std::vector<pipeline_action>> const& lists, int forward = 1,
-                                 int backward = 2) {
+template <std::invocable<pipeline_action::pass, int> Duration>
+constexpr pipeline_time simulate(std::vector<std::vector<pipeline_action>> const& lists, Duration duration) {
   using pass = pipeline_action::pass;
   const int devices = static_cast<int>(lists.size());
   int stages = 0;
@@ -148,6 +148,7 @@ constexpr pipeline_time simulate(std::vector<std::vector<pipeline_action>> const
   };
   std::vector<std::size_t> next(lists.size(), 0);
   std::vector<std::int64_t> now(lists.size(), 0);
+  std::vector<std::int64_t> busy(lists.size(), 0);
   while (left > 0) {
     const std::size_t before = left;
     for (std::size_t device = 0; device < lists.size(); ++device) {
@@ -166,7 +167,9 @@ constexpr pipeline_time simulate(std::vector<std::vector<pipeline_action>> const
           if (stage + 1 < stages) after(pass::backward, stage + 1);
         }
         if (start < 0) break;
-        now[device] = start + (a.kind == pass::forward ? forward : backward);
+        const std::int64_t takes = duration(a.kind, stage);
+        now[device] = start + takes;
+        busy[device] += takes;
         done[place(a.kind, stage, a.part)] = now[device];
       }
     }
@@ -174,8 +177,14 @@ constexpr pipeline_time simulate(std::vector<std::vector<pipeline_action>> const
       throw error("a pipeline schedule whose devices wait for each other: " + std::to_string(left) + " passes are left",
                   "a pass whose input exists", "order the passes of the schedule so that one can always run");
   }
-  return {*std::max_element(now.begin(), now.end()),
-          static_cast<std::int64_t>(stages / devices) * parts * (forward + backward)};
+  return {*std::max_element(now.begin(), now.end()), *std::max_element(busy.begin(), busy.end())};
+}
+/// The same with stages that are all alike.
+constexpr pipeline_time simulate(std::vector<std::vector<pipeline_action>> const& lists, int forward = 1,
+                                 int backward = 2) {
+  return simulate(lists, [&](pipeline_action::pass kind, int) {
+    return std::int64_t{kind == pipeline_action::pass::forward ? forward : backward};
+  });
 }
 
 /// The lists of all devices of a schedule.

@@ -52,6 +52,12 @@ concept machine_along = requires {
   { Machine::template along<Axis> } -> std::convertible_to<link_cost>;
 };
 
+/// Satisfied by types that know the links of any mesh from its sizes, as those with a `machine_description` do.
+template <class Machine, class Mesh>
+concept machine_of_levels = requires {
+  { Machine::about.links(Mesh::value) } -> std::same_as<mesh_links<Mesh::axes>>;
+};
+
 namespace detail {
 template <class Machine, class... Axes>
 constexpr mesh_links<sizeof...(Axes)> links_along(std::type_identity<mesh<Axes...>>) {
@@ -68,7 +74,12 @@ constexpr mesh_links<sizeof...(Axes)> links_along(std::type_identity<mesh<Axes..
 
 /// The links of a mesh on a machine.
 template <device_mesh Mesh, class Machine>
-inline constexpr mesh_links<Mesh::axes> links_of = detail::links_along<Machine>(std::type_identity<Mesh>{});
+inline constexpr mesh_links<Mesh::axes> links_of = [] {
+  if constexpr (machine_of_levels<Machine, Mesh>)
+    return Machine::about.links(Mesh::value);
+  else
+    return detail::links_along<Machine>(std::type_identity<Mesh>{});
+}();
 
 /// What a step costs the device that has most to do.
 struct step_cost {
