@@ -37,12 +37,17 @@ class deterministic : public Backend {
         Blocks % Parts == 0,
         "tessera: a deterministic batch is cut over more ranks than it has blocks, or over a number that does "
         "not divide these; use more blocks, as in deterministic<16>, or another number of ranks");
-    if (training && rows % Blocks != 0)
+    if (training) check_batch(rows);
+    by_.blocks = rows % Blocks == 0 ? Blocks / Parts : 1;
+  }
+  /// Throws where a batch cannot be trained on.
+  static void check_batch(index_t rows) {
+    if (rows % Blocks != 0)
       throw error("a batch of " + std::to_string(rows) + " rows in " + std::to_string(Blocks) + " blocks",
                   "blocks of as many rows each, the same for any number of ranks",
                   "choose a batch size that is a multiple of " + std::to_string(Blocks) +
-                      ", or another number of blocks, as in deterministic<4>");
-    by_.blocks = rows % Blocks == 0 ? Blocks / Parts : 1;
+                      " and leave out a smaller last batch (sampler_options::drop_last), or choose another number of "
+                      "blocks, as in deterministic<4>");
   }
   /// Blocks on this rank.
   index_t blocks() const { return by_.blocks; }

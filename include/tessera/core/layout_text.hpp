@@ -46,6 +46,33 @@ struct parsed_layout {
 
 namespace detail {
 
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+/// The end of the word that begins at `begin`: letters, digits and underscores, the first one no digit.
+constexpr std::size_t word_end(std::string_view text, std::size_t begin) {
+  std::size_t end = begin;
+  while (end < text.size() && (is_letter(text[end]) || (end > begin && is_digit(text[end])))) ++end;
+  return end;
+}
+/// The end of the template arguments that begin at `begin`; npos where they have none.
+constexpr std::size_t arguments_end(std::string_view text, std::size_t begin) {
+  int angles = 0;
+  int others = 0;  // in parentheses < and > are comparisons
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    const char c = text[i];
+    others += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
+    if (others == 0) angles += (c == '<') - (c == '>');
+    if (angles == 0) return i + 1;
+  }
+  return std::string_view::npos;
+}
+/// Whether a text is the name of an axis, as `parse_mesh` reads it.
+constexpr bool is_axis_name(std::string_view text) {
+  const std::size_t end = word_end(text, 0);
+  if (end == 0) return false;
+  return end == text.size() || (text[end] == '<' && arguments_end(text, end) == text.size());
+}
+
 /// Reads a text word by word; faults name the place. Blanks between words do not matter.
 class text_reader {
  public:
@@ -55,20 +82,15 @@ class text_reader {
   bool at(char c) const { return !at_end() && text_[at_] == c; }
   bool take(char c) { return at(c) && (go_to(at_ + 1), true); }
   /// Letters, digits and underscores that do not begin with a digit; empty where there are none.
-  std::string_view take_word() { return take_until(word_end()); }
+  std::string_view take_word() { return take_until(word_end(text_, at_)); }
   /// A word with the arguments of a template behind it, as in `ranks<2>`; empty where there is no word.
   std::string_view take_name() {
-    const std::size_t arguments = word_end();
+    const std::size_t arguments = word_end(text_, at_);
     if (arguments == at_ || arguments == text_.size() || text_[arguments] != '<') return take_until(arguments);
-    int angles = 0;
-    int others = 0;  // in parentheses < and > are comparisons
-    for (std::size_t i = arguments; i < text_.size(); ++i) {
-      const char c = text_[i];
-      others += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
-      if (others == 0) angles += (c == '<') - (c == '>');
-      if (angles == 0) return take_until(i + 1);
-    }
-    fail_at(arguments, "a > for this <", "write the whole name of the axis tag, as in ranks<2>");
+    const std::size_t end = arguments_end(text_, arguments);
+    if (end == std::string_view::npos)
+      fail_at(arguments, "a > for this <", "write the whole name of the axis tag, as in ranks<2>");
+    return take_until(end);
   }
   /// A whole number from 1 to `most`.
   template <class T>
@@ -96,13 +118,6 @@ class text_reader {
   }
 
  private:
-  static constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-  static constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-  std::size_t word_end() const {
-    std::size_t end = at_;
-    while (end < text_.size() && (is_letter(text_[end]) || (end > at_ && is_digit(text_[end])))) ++end;
-    return end;
-  }
   std::string_view take_until(std::size_t end) {
     const std::string_view taken = text_.substr(at_, end - at_);
     go_to(end);
@@ -135,9 +150,31 @@ constexpr std::string_view axis_name() {
   return text.substr(begin);
 }
 
-/// The mesh of a program as a value, its axes named as their tags.
+namespace detail {
+template <class... Axes>
+constexpr bool names_differ(mesh<Axes...>) {
+  const std::array<std::string_view, sizeof...(Axes)> names{axis_name<Axes>()...};
+  for (std::size_t a = 0; a < names.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b)
+      if (names[a] == names[b]) return false;
+  return true;
+}
+template <class... Axes>
+constexpr bool have_names(mesh<Axes...>) {
+  return (is_axis_name(axis_name<Axes>()) && ...);
+}
+}  // namespace detail
+
+/// The mesh of a program as a value, its axes named as their tags. Tags whose names are alike, or none that
+/// `parse_mesh` reads, do not compile.
 template <device_mesh Mesh>
 named_mesh<Mesh::axes> named() {
+  static_assert(detail::have_names(Mesh{}),
+                "tessera: an axis of this mesh has no name of letters, digits and underscores that text could call it "
+                "by; give its tag one, as in struct dp : tessera::axis<2> {}");
+  static_assert(detail::names_differ(Mesh{}),
+                "tessera: two axes of this mesh have the same name but for their namespaces, so text cannot tell them "
+                "apart; rename one of the tags");
   return []<class... Axes>(mesh<Axes...>) {
     return named_mesh<Mesh::axes>{Mesh::value, {std::string(axis_name<Axes>())...}};
   }(Mesh{});

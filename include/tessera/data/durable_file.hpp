@@ -53,13 +53,13 @@ class durable_file {
   explicit durable_file(std::filesystem::path path) : path_(std::move(path)), file_(create(path_)) {}
 
   void append(std::span<std::byte const> bytes) {
-    file_step(path_);
-    while (!bytes.empty()) {
-      const ssize_t done = ::write(file_.get(), bytes.data(), bytes.size());
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) file_fault("write", path_, errno);
-      bytes = bytes.subspan(static_cast<std::size_t>(done));
-    }
+    put(bytes, [this](auto rest, std::size_t) { return ::write(file_.get(), rest.data(), rest.size()); });
+  }
+  /// Puts bytes in the place of others, from byte `first` of the file on.
+  void overwrite(std::size_t first, std::span<std::byte const> bytes) {
+    put(bytes, [this, first](auto rest, std::size_t done) {
+      return ::pwrite(file_.get(), rest.data(), rest.size(), static_cast<off_t>(first + done));
+    });
   }
 
   void finish() {
@@ -70,6 +70,18 @@ class durable_file {
   std::filesystem::path const& path() const { return path_; }
 
  private:
+  /// Calls `write(rest, bytes so far)` until all are written.
+  template <class Write>
+  void put(std::span<std::byte const> bytes, Write write) {
+    file_step(path_);
+    for (std::size_t at = 0; at < bytes.size();) {
+      const ssize_t done = write(bytes.subspan(at), at);
+      if (done < 0 && errno == EINTR) continue;
+      if (done < 0) file_fault("write", path_, errno);
+      at += static_cast<std::size_t>(done);
+    }
+  }
+
   static int create(std::filesystem::path const& path) {
     file_step(path);
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -1,20 +1,19 @@
 #pragma once
 
 #include <tessera/core/error.hpp>
-#include <tessera/core/shape.hpp>
+#include <tessera/data/checksum.hpp>
 #include <tessera/data/durable_file.hpp>
 #include <tessera/data/json_text.hpp>
+#include <tessera/data/safetensors_tensor.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,91 +22,23 @@
 
 namespace tessera {
 
-/// The element types of safetensors files that are read and written here.
-enum class safetensors_type : std::uint8_t { f64 = 1, f32, f16, bf16, i64, i32, u8 };
-
 namespace detail {
-struct safetensors_type_entry {
-  safetensors_type type;
-  std::string_view name;
-  std::size_t bytes;
-};
-inline constexpr safetensors_type_entry safetensors_types[] = {
-    {safetensors_type::f64, "F64", 8},   {safetensors_type::f32, "F32", 4}, {safetensors_type::f16, "F16", 2},
-    {safetensors_type::bf16, "BF16", 2}, {safetensors_type::i64, "I64", 8}, {safetensors_type::i32, "I32", 4},
-    {safetensors_type::u8, "U8", 1}};
-constexpr safetensors_type_entry const& entry_of(safetensors_type type) {
-  return safetensors_types[static_cast<std::size_t>(type) - 1];
-}
+/// Among the metadata of a file: the checksums of its tensors, in the order in which they lie.
+inline constexpr char const* checksums_name = "tessera.crc32.65536";
 
-template <class T>
-struct safetensors_type_for;
-template <>
-struct safetensors_type_for<double> {
-  static constexpr auto value = safetensors_type::f64;
-};
-template <>
-struct safetensors_type_for<float> {
-  static constexpr auto value = safetensors_type::f32;
-};
-template <>
-struct safetensors_type_for<std::int64_t> {
-  static constexpr auto value = safetensors_type::i64;
-};
-template <>
-struct safetensors_type_for<std::int32_t> {
-  static constexpr auto value = safetensors_type::i32;
-};
-template <>
-struct safetensors_type_for<std::uint8_t> {
-  static constexpr auto value = safetensors_type::u8;
-};
+inline std::vector<std::uint64_t> bytes_of_each(std::span<safetensors_tensor const> tensors) {
+  std::vector<std::uint64_t> bytes;
+  for (safetensors_tensor const& t : tensors) bytes.push_back(t.bytes());
+  return bytes;
+}
 }  // namespace detail
-
-/// The name of an element type in the files: `F32`.
-constexpr std::string_view name_of(safetensors_type type) { return detail::entry_of(type).name; }
-/// Bytes of one element.
-constexpr std::size_t bytes_of(safetensors_type type) { return detail::entry_of(type).bytes; }
-/// The element type of a name, if it is one of these.
-inline std::optional<safetensors_type> safetensors_type_named(std::string_view name) {
-  for (auto const& entry : detail::safetensors_types)
-    if (entry.name == name) return entry.type;
-  return std::nullopt;
-}
-/// The type of elements of C++.
-template <class T>
-inline constexpr safetensors_type safetensors_type_of = detail::safetensors_type_for<T>::value;
-
-/// A tensor of a safetensors file.
-struct safetensors_tensor {
-  std::string name;
-  safetensors_type type = safetensors_type::f32;
-  std::vector<index_t> extents{};
-  /// Where its bytes lie in the file: those of its elements in row-major order, little-endian.
-  std::uint64_t begin = 0;
-
-  index_t size() const {
-    index_t n = 1;
-    for (const index_t e : extents) n *= e;
-    return n;
-  }
-  std::uint64_t bytes() const { return static_cast<std::uint64_t>(size()) * bytes_of(type); }
-};
-
-/// Extents known at run time as text: `[3, 4]`.
-inline std::string to_string(std::vector<index_t> const& extents) {
-  std::string text = "[";
-  for (std::size_t d = 0; d < extents.size(); ++d) text += (d ? ", " : "") + std::to_string(extents[d]);
-  return text + "]";
-}
-
-static_assert(std::endian::native == std::endian::little, "tessera: safetensors files hold little-endian numbers");
 
 /// A safetensors file that is open for reading (the format of Hugging Face: the length of the header in 8 bytes, little
 /// endian; a JSON header that gives each tensor's type, extents and place; then the elements without gaps).
 ///
 /// The constructor throws `error` where the file cannot be read, its header is none, or the tensors do not fill the
-/// rest of the file exactly, and names the tensor at fault where there is one.
+/// rest of the file exactly, and names the tensor at fault where there is one. Files of `safetensors_writer` have
+/// checksums of their elements: `read` throws where it meets others than were written.
 class safetensors_file {
  public:
   explicit safetensors_file(std::filesystem::path path) : path_(std::move(path)), file_(open(path_)) { parse(); }
@@ -115,7 +46,7 @@ class safetensors_file {
   std::filesystem::path const& path() const { return path_; }
   /// In the order in which they lie in the file.
   std::vector<safetensors_tensor> const& tensors() const { return tensors_; }
-  /// Texts that the writer added.
+  /// Texts that the writer added, but for the checksums.
   std::map<std::string, std::string> const& metadata() const { return metadata_; }
 
   /// Null where there is none of this name.
@@ -140,7 +71,10 @@ class safetensors_file {
     if (!read_at(from.begin + first, to))
       throw error(path_.string() + " ends inside tensor \"" + from.name + "\"", "the file as it was when opened",
                   "do not change files that are read");
+    if (!sums_.empty()) compare(from, first, to);
   }
+  /// Whether the file has checksums.
+  bool has_checksums() const { return !sums_.empty(); }
   /// All elements of a tensor, row-major. Throws where there is none of this name or it has other elements.
   template <class T>
   std::vector<T> read(std::string const& name) const {
@@ -165,6 +99,11 @@ class safetensors_file {
     return descriptor;
   }
 
+  /// Tensors without elements lie before others of the same place.
+  static bool lies_before(safetensors_tensor const& a, safetensors_tensor const& b) {
+    return std::pair(a.begin, a.bytes()) < std::pair(b.begin, b.bytes());
+  }
+
   /// False where the file ends before.
   bool read_at(std::uint64_t offset, std::span<std::byte> to) const {
     while (!to.empty()) {
@@ -178,6 +117,38 @@ class safetensors_file {
       to = to.subspan(static_cast<std::size_t>(got));
     }
     return true;
+  }
+
+  /// Throws where a block of a tensor that these bytes belong to has another checksum. What is left of the blocks is
+  /// read for it.
+  void compare(safetensors_tensor const& from, std::uint64_t first, std::span<std::byte const> bytes) const {
+    constexpr std::uint64_t block_bytes = detail::block_checksums::block_bytes;
+    const auto place = std::lower_bound(tensors_.begin(), tensors_.end(), from, lies_before);
+    const auto number = static_cast<std::size_t>(place - tensors_.begin());
+    const std::uint64_t end = first + bytes.size();
+    std::vector<std::byte> rest;
+    for (std::uint64_t block = first / block_bytes; block * block_bytes < end; ++block) {
+      const std::uint64_t begins = block * block_bytes;
+      const std::uint64_t ends = std::min(begins + block_bytes, from.bytes());
+      std::uint32_t sum = 0;
+      const auto add = [&](std::uint64_t some, std::uint64_t until) {
+        if (some >= until) return;
+        rest.resize(static_cast<std::size_t>(until - some));
+        if (!read_at(from.begin + some, rest)) broken("shrank while it was read", "a file at rest");
+        sum = detail::checksum(rest, sum);
+      };
+      add(begins, first);
+      const std::uint64_t inside = std::max(begins, first);
+      sum = detail::checksum(bytes.subspan(static_cast<std::size_t>(inside - first),
+                                           static_cast<std::size_t>(std::min(ends, end) - inside)),
+                             sum);
+      add(end, ends);
+      if (sum != sums_.of(number, block))
+        throw error("tensor \"" + from.name + "\" in " + path_.string() + " is damaged: its bytes from " +
+                        std::to_string(begins) + " to " + std::to_string(ends) +
+                        " do not have the checksum that was written with them",
+                    "the values that were saved", "remove the file, and take another copy or checkpoint");
+    }
   }
 
   [[noreturn]] void broken(std::string const& how, std::string const& wanted) const {
@@ -216,9 +187,7 @@ class safetensors_file {
         parse_metadata(value);
       else
         tensors_.push_back(parse_tensor(name, value));
-    std::sort(tensors_.begin(), tensors_.end(), [](safetensors_tensor const& a, safetensors_tensor const& b) {
-      return std::pair(a.begin, a.bytes()) < std::pair(b.begin, b.bytes());
-    });
+    std::sort(tensors_.begin(), tensors_.end(), lies_before);
     std::uint64_t next = 0;
     for (safetensors_tensor& t : tensors_) {
       const std::string named = "tensor \"" + t.name + "\"";
@@ -233,6 +202,12 @@ class safetensors_file {
     }
     if (next != size - data)
       broken("goes on after its last tensor", std::to_string(data + next) + " bytes, not " + std::to_string(size));
+    if (const auto sums = metadata_.find(detail::checksums_name); sums != metadata_.end()) {
+      auto parsed = detail::block_checksums::parse(sums->second, detail::bytes_of_each(tensors_));
+      if (!parsed) broken("has checksums that are none of its tensors", "eight digits for each block of a tensor");
+      sums_ = *std::move(parsed);
+      metadata_.erase(sums);
+    }
   }
 
   void parse_metadata(nlohmann::json const& value) {
@@ -286,30 +261,32 @@ class safetensors_file {
   detail::file_handle file_;
   std::vector<safetensors_tensor> tensors_;
   std::map<std::string, std::string> metadata_;
+  detail::block_checksums sums_;
 };
 
 /// Writes a safetensors file: the header at once, then the tensors one after the other with `append`, in the order of
-/// the list (whose `begin` it ignores). The file is whole, and on the disk, when `finish` returns.
+/// the list (whose `begin` it ignores). The file is whole, and on the disk, when `finish` returns. Among its metadata
+/// are checksums (CRC-32) of each tensor's blocks of 64 KiB, which other readers of the format pass over.
 ///
 /// Throws `error` where two tensors have one name, or the file cannot be written.
 class safetensors_writer {
  public:
   safetensors_writer(std::filesystem::path path, std::span<safetensors_tensor const> tensors,
                      std::map<std::string, std::string> const& metadata = {})
-      : file_(std::move(path)) {
-    auto header = nlohmann::ordered_json::object();
-    if (!metadata.empty()) header["__metadata__"] = metadata;
+      : file_(std::move(path)), sums_(detail::bytes_of_each(tensors)) {
+    if (!metadata.empty()) header_["__metadata__"] = metadata;
+    if (!sums_.empty()) header_["__metadata__"][detail::checksums_name] = sums_.text();
     for (safetensors_tensor const& t : tensors) {
-      if (t.name == "__metadata__" || header.contains(t.name))
+      if (t.name == "__metadata__" || header_.contains(t.name))
         throw error("two tensors \"" + t.name + "\" for " + file_.path().string(), "a name of its own for each",
                     "rename one of them");
-      header[t.name] = {{"dtype", name_of(t.type)}, {"shape", t.extents}, {"data_offsets", {left_, left_ + t.bytes()}}};
+      header_[t.name] = {
+          {"dtype", name_of(t.type)}, {"shape", t.extents}, {"data_offsets", {left_, left_ + t.bytes()}}};
       left_ += t.bytes();
     }
-    std::string text = text_of(header);
-    text.append((8 - text.size() % 8) % 8, ' ');  // the elements of 8 bytes that come first are aligned
-    std::array<std::uint8_t, 8> word{};
-    for (std::size_t i = 0; i < 8; ++i) word[i] = static_cast<std::uint8_t>(text.size() >> 8 * i & 0xFF);
+    const std::string text = header_text();
+    std::array<std::uint8_t, length_bytes> word{};
+    for (std::size_t i = 0; i < word.size(); ++i) word[i] = static_cast<std::uint8_t>(text.size() >> 8 * i & 0xFF);
     file_.append(std::as_bytes(std::span(word)));
     file_.append(std::as_bytes(std::span(text)));
   }
@@ -321,6 +298,7 @@ class safetensors_writer {
           std::to_string(bytes.size() - left_) + " bytes more than the tensors of " + file_.path().string() + " have",
           "the bytes of the list's tensors", "append each tensor once");
     file_.append(bytes);
+    sums_.add(bytes);
     left_ -= bytes.size();
   }
   /// Throws where there are fewer.
@@ -328,13 +306,22 @@ class safetensors_writer {
     if (left_ != 0)
       throw error(std::to_string(left_) + " bytes fewer than the tensors of " + file_.path().string() + " have",
                   "the bytes of the list's tensors", "append each tensor");
+    if (!sums_.empty()) {
+      header_["__metadata__"][detail::checksums_name] = sums_.text();
+      const std::string text = header_text();  // as long as before
+      file_.overwrite(length_bytes, std::as_bytes(std::span(text)));
+    }
     file_.finish();
   }
 
  private:
-  std::string text_of(nlohmann::ordered_json const& header) const {
+  static constexpr std::size_t length_bytes = 8;  // before the header, its length
+
+  std::string header_text() const {
     try {
-      return header.dump();
+      std::string text = header_.dump();
+      text.append((8 - text.size() % 8) % 8, ' ');  // the elements of 8 bytes that come first are aligned
+      return text;
     } catch (nlohmann::json::exception const& fault) {
       throw error("names for " + file_.path().string() + " that are no text (" + fault.what() + ")", "UTF-8",
                   "rename the tensors");
@@ -342,6 +329,8 @@ class safetensors_writer {
   }
 
   detail::durable_file file_;
+  detail::block_checksums sums_;
+  nlohmann::ordered_json header_ = nlohmann::ordered_json::object();
   std::uint64_t left_ = 0;
 };
 

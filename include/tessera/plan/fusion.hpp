@@ -3,6 +3,8 @@
 #include <tessera/layer/parameter.hpp>
 #include <tessera/plan/backward_times.hpp>
 #include <tessera/plan/earliest_buckets.hpp>
+#include <tessera/plan/machines/shared_memory.hpp>
+#include <tessera/plan/mesh_costs.hpp>
 
 #include <cstddef>
 #include <vector>
@@ -38,12 +40,14 @@ struct each {
 /// `Machine` and the time that its devices take for the layers (`gradient_times`). Extents that only run time knows, as
 /// that of the batch, count as `Unknown`.
 ///
-/// `Machine` has `along<Axis>` (`machine_along`), `operations_per_second` and `bytes_per_second` (`computing_machine`).
+/// `Machine` is a `described_machine`, or has `along<Axis>` (`machine_along`), `operations_per_second` and
+/// `bytes_per_second`.
 template <class Machine, index_t Unknown = 32>
 struct automatic_on {
   static_assert(computing_machine<Machine>,
-                "tessera: fuse::automatic_on needs a machine that says how fast it computes; give it static members "
-                "operations_per_second and bytes_per_second, both positive, beside along<Axis>");
+                "tessera: fuse::automatic_on needs a machine that says how fast it computes; give it a "
+                "machine_description `about`, or static members operations_per_second and bytes_per_second, both "
+                "positive, beside along<Axis>");
   static_assert(Unknown > 0,
                 "tessera: fuse::automatic_on counts extents that only run time knows as a positive number; name the "
                 "usual size of the batch");
@@ -96,16 +100,6 @@ struct gradient_bucket {
 
 namespace detail {
 
-/// Picoseconds of an all-reduce over so many ranks, as redistribute/cost.hpp counts them: those of its rounds, and
-/// those of its bytes.
-constexpr index_t latency_time(link_cost const& link, int ranks) {
-  return static_cast<index_t>(2 * doubling_rounds(ranks) * link.latency * 1e12);
-}
-constexpr index_t transfer_time(link_cost const& link, int ranks, index_t bytes) {
-  const double received = 2 * static_cast<double>(bytes) * (1 - 1.0 / ranks);
-  return static_cast<index_t>(received * link.seconds_per_byte * 1e12);
-}
-
 /// The axes over which the gradient is a sum that somebody has to make: none where it comes out whole, and for a
 /// parameter that others own.
 template <device_mesh Mesh>
@@ -118,25 +112,45 @@ constexpr axis_set reduced_axes(std::vector<parameter_info<Mesh::axes>> const& t
   return static_cast<axis_set>(axes);
 }
 
-/// Buckets of the gradients over each set of axes; `cuts(axes, gradient, size)` says whether one begins before a
-/// gradient, sizes are in bytes.
+/// The axes that cut a parameter into blocks of different sizes.
+template <device_mesh Mesh>
+constexpr axis_set uneven_axes(parameter_info<Mesh::axes> const& p) {
+  unsigned axes = 0;
+  for (int d = 0; d < p.rank; ++d)
+    if (const axis_set cuts = p.layout.shard_axes(d); p.extents[d] % Mesh::group_size(cuts) != 0) axes |= cuts;
+  return static_cast<axis_set>(axes);
+}
+
+/// Buckets of the gradients of each kind; `cuts(kind, gradient, size)` says whether one begins before a gradient,
+/// sizes are in bytes. A kind is partial over the same axes. Where ranks get slices of buckets (`in_slices`), those that
+/// hold the same parameter need equal ones, so blocks of different sizes are a kind of their own.
 template <device_mesh Mesh, class Cuts>
 constexpr std::vector<gradient_bucket> cut_gradients(std::vector<parameter_info<Mesh::axes>> const& trainable,
-                                                     index_t element_bytes, Cuts cuts) {
+                                                     index_t element_bytes, bool in_slices, Cuts cuts) {
+  struct kind {
+    axis_set axes;
+    axis_set uneven;
+    int open = -1;  // its last bucket
+  };
   std::vector<gradient_bucket> buckets;
-  std::vector<int> open(std::size_t{1} << Mesh::axes, -1);  // the last bucket of each set of axes
+  std::vector<kind> kinds;
   const int n = static_cast<int>(trainable.size());
   for (int gradient = 0; gradient < n; ++gradient) {
     const int position = n - 1 - gradient;
     const axis_set axes = reduced_axes<Mesh>(trainable, position);
     const index_t size = trainable[static_cast<std::size_t>(position)].template local_size<Mesh>({}) * element_bytes;
-    const bool begins = cuts(axes, gradient, size);
+    const axis_set uneven =
+        in_slices ? uneven_axes<Mesh>(trainable[static_cast<std::size_t>(position)]) : axis_set{0};
+    std::size_t k = 0;
+    while (k < kinds.size() && (kinds[k].axes != axes || kinds[k].uneven != uneven)) ++k;
+    if (k == kinds.size()) kinds.push_back({axes, uneven});
+    const bool begins = cuts(k, gradient, size);
     if (axes == 0) continue;
-    if (open[axes] < 0 || begins) {
-      open[axes] = static_cast<int>(buckets.size());
+    if (kinds[k].open < 0 || begins) {
+      kinds[k].open = static_cast<int>(buckets.size());
       buckets.push_back({axes, 0, {}});
     }
-    gradient_bucket& bucket = buckets[static_cast<std::size_t>(open[axes])];
+    gradient_bucket& bucket = buckets[static_cast<std::size_t>(kinds[k].open)];
     bucket.members.push_back(position);
     bucket.last = position;
   }
@@ -150,49 +164,57 @@ constexpr std::vector<gradient_bucket> cut_gradients(std::vector<parameter_info<
 /// of these. `Policy` is one of `fuse::at`, `fuse::bytes`, `fuse::all` and `fuse::each`.
 ///
 /// Sizes are those of the rank at coordinates 0, which holds the largest blocks, so the partition is the same on all
-/// ranks by construction.
+/// ranks by construction. With `in_slices` each bucket has one size on all ranks that hold one of its parameters alike.
 template <device_mesh Mesh, class Policy>
 constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info<Mesh::axes>> const& trainable,
-                                                      index_t element_bytes) {
-  std::vector<index_t> held(std::size_t{1} << Mesh::axes, 0);  // bytes in the open bucket of each set of axes
-  std::vector<char> closed(held.size(), 1);
-  return detail::cut_gradients<Mesh>(trainable, element_bytes, [&](axis_set axes, int gradient, index_t size) {
-    if (Policy::cuts_before(gradient, 0, 0)) closed.assign(closed.size(), 1);
-    const bool begins = closed[axes] != 0 || Policy::cuts_before(gradient, held[axes], size);
-    held[axes] = (begins ? 0 : held[axes]) + size;
-    closed[axes] = 0;
-    return begins;
-  });
+                                                      index_t element_bytes, bool in_slices = false) {
+  std::vector<index_t> held;  // by kind: bytes in the open bucket
+  std::vector<char> closed;
+  return detail::cut_gradients<Mesh>(
+      trainable, element_bytes, in_slices, [&](std::size_t kind, int gradient, index_t size) {
+        if (kind == held.size()) {
+          held.push_back(0);
+          closed.push_back(1);
+        }
+        if (Policy::cuts_before(gradient, 0, 0)) closed.assign(closed.size(), 1);
+        const bool begins = closed[kind] != 0 || Policy::cuts_before(gradient, held[kind], size);
+        held[kind] = (begins ? 0 : held[kind]) + size;
+        closed[kind] = 0;
+        return begins;
+      });
 }
 
 /// The partition that is reduced earliest on a machine when the gradients exist at these times (`gradient_times`), by
 /// position. The reductions over each set of axes are taken to have links of their own.
 template <device_mesh Mesh, class Machine>
 constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info<Mesh::axes>> const& trainable,
-                                                      index_t element_bytes, std::vector<index_t> const& times) {
+                                                      index_t element_bytes, std::vector<index_t> const& times,
+                                                      bool in_slices = false) {
   const std::size_t n = trainable.size();
   std::vector<char> begins(n, 0);  // by gradient
   for (unsigned set = 1; set <= Mesh::all; ++set) {
     const auto axes = static_cast<axis_set>(set);
     if (axes != Mesh::cutting(axes)) continue;
-    const int ranks = Mesh::group_size(axes);
-    const link_cost link = links_of<Mesh, Machine>.of(axes);
+    // An all-reduce, in picoseconds.
+    constexpr auto& costs = costs_of<Mesh, Machine>;
+    const link_cost& half = in_slices ? costs.gather[axes] : costs.bucket[axes];
     std::vector<timed_gradient> timed;
     std::vector<std::size_t> which;
     for (std::size_t gradient = 0; gradient < n; ++gradient) {
       const std::size_t position = n - 1 - gradient;
       if (detail::reduced_axes<Mesh>(trainable, static_cast<int>(position)) != axes) continue;
       const index_t bytes = trainable[position].template local_size<Mesh>({}) * element_bytes;
-      timed.push_back({times[position], detail::transfer_time(link, ranks, bytes)});
+      const double transfer = 2 * half.seconds_per_byte * static_cast<double>(bytes);
+      timed.push_back({times[position], static_cast<index_t>(transfer * 1e12)});
       which.push_back(gradient);
     }
     int begin = 0;
-    for (const int end : earliest_buckets(timed, detail::latency_time(link, ranks))) {
+    for (const int end : earliest_buckets(timed, static_cast<index_t>(2 * half.latency * 1e12))) {
       begins[which[static_cast<std::size_t>(begin)]] = 1;
       begin = end;
     }
   }
-  return detail::cut_gradients<Mesh>(trainable, element_bytes, [&](axis_set, int gradient, index_t) {
+  return detail::cut_gradients<Mesh>(trainable, element_bytes, in_slices, [&](std::size_t, int gradient, index_t) {
     return begins[static_cast<std::size_t>(gradient)] != 0;
   });
 }
@@ -200,12 +222,13 @@ constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info
 /// The buckets of a bound model by any policy.
 template <class Bound, class Policy>
 constexpr std::vector<gradient_bucket> fuse_gradients_of(
-    std::vector<parameter_info<Bound::mesh::axes>> const& trainable, index_t element_bytes) {
+    std::vector<parameter_info<Bound::mesh::axes>> const& trainable, index_t element_bytes, bool in_slices) {
   if constexpr (requires { typename Policy::machine; })
     return fuse_gradients<typename Bound::mesh, typename Policy::machine>(
-        trainable, element_bytes, gradient_times<Bound, typename Policy::machine>(element_bytes, Policy::unknown));
+        trainable, element_bytes, gradient_times<Bound, typename Policy::machine>(element_bytes, Policy::unknown),
+        in_slices);
   else
-    return fuse_gradients<typename Bound::mesh, Policy>(trainable, element_bytes);
+    return fuse_gradients<typename Bound::mesh, Policy>(trainable, element_bytes, in_slices);
 }
 
 }  // namespace tessera

@@ -108,8 +108,16 @@ constexpr auto stated_extents() {
   return first::input_extents;
 }
 
+template <class Model>
+struct is_parallel : std::false_type {};
+template <class Model, class... Policies>
+struct is_parallel<parallel<Model, Policies...>> : std::true_type {};
+
 template <class Model, class... Policies>
 struct model_parts_of {
+  static_assert(!is_parallel<Model>::value,
+                "tessera: this parallel model is made of another one, whose policies would be lost; name all policies "
+                "in one, as in parallel<model, data_parallel<dp>, optimizer_parallel<dp, 2>>");
   static_assert(((is_input<Policies>::value || is_input_layout<Policies>::value || is_fusion<Policies>::value ||
                   is_optimizer_parallel<Policies>::value || is_pipeline<Policies>::value) &&
                  ...),
@@ -185,7 +193,7 @@ struct plan {
     return list;
   }
   static constexpr std::vector<gradient_bucket> buckets(index_t element_bytes) {
-    return fuse_gradients_of<bound, fusion>(trainable(), element_bytes);
+    return fuse_gradients_of<bound, fusion>(trainable(), element_bytes, level > 0);
   }
 
   /// The level of `optimizer_parallel`; 0 without.

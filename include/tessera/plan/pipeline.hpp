@@ -253,7 +253,7 @@ struct pipeline_plan {
       return all;
     }
     static constexpr std::vector<gradient_bucket> buckets(index_t element_bytes) {
-      return fuse_gradients_of<bound_type, typename whole::fusion>(trainable(), element_bytes);
+      return fuse_gradients_of<bound_type, typename whole::fusion>(trainable(), element_bytes, whole::level > 0);
     }
     static constexpr bucket_sharing sharing(index_t element_bytes) {
       return share_buckets<bound_type>(buckets(element_bytes), trainable(), whole::sharing_axes(), whole::level);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +34,9 @@ struct progress {
   std::optional<double> validation_loss{};
   /// Ends training with the epoch.
   bool stop = false;
+  /// What callbacks remember from epoch to epoch, by names of their own: checkpoints keep it, and `resume` brings it
+  /// back.
+  std::map<std::string, std::vector<double>> remembered{};
 };
 
 /// Prints the loss every so many steps and its mean after each epoch, on rank 0 (MindSpore's LossMonitor).

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -28,10 +29,12 @@ struct training_position {
   index_t rows = 0;
   index_t batch = 0;
   sampler_options sampling{};
+  /// What callbacks remember (`progress::remembered`).
+  std::map<std::string, std::vector<double>> remembered{};
 
   friend bool operator==(training_position const& a, training_position const& b) {
     return a.epoch == b.epoch && a.step == b.step && a.loss_sum == b.loss_sum && a.epoch_losses == b.epoch_losses &&
-           a.deals_like(b);
+           a.remembered == b.remembered && a.deals_like(b);
   }
   /// Whether both deal the same rows in each step.
   bool deals_like(training_position const& other) const {
@@ -58,13 +61,25 @@ inline double number(nlohmann::json const& json) {
   return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
 
+inline nlohmann::json numbers(std::vector<double> const& list) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const double x : list) json.push_back(number(x));
+  return json;
+}
+inline std::vector<double> numbers(nlohmann::json const& json) {
+  std::vector<double> list;
+  for (auto const& x : json) list.push_back(number(x));
+  return list;
+}
+
 inline nlohmann::json to_json(training_position const& at) {
-  nlohmann::json losses = nlohmann::json::array();
-  for (const double loss : at.epoch_losses) losses.push_back(number(loss));
+  nlohmann::json callbacks = nlohmann::json::object();
+  for (auto const& [name, values] : at.remembered) callbacks[name] = numbers(values);
   return {{"epoch", at.epoch},
           {"step", at.step},
           {"loss_sum", number(at.loss_sum)},
-          {"epoch_losses", losses},
+          {"epoch_losses", numbers(at.epoch_losses)},
+          {"callbacks", callbacks},
           {"sampler",
            {{"rows", at.rows},
             {"batch", at.batch},
@@ -75,7 +90,9 @@ inline nlohmann::json to_json(training_position const& at) {
 
 inline training_position position_of(nlohmann::json const& json) {
   training_position at{whole_number(json.at("epoch")), whole_number(json.at("step")), number(json.at("loss_sum"))};
-  for (auto const& loss : json.at("epoch_losses")) at.epoch_losses.push_back(number(loss));
+  at.epoch_losses = numbers(json.at("epoch_losses"));
+  if (json.contains("callbacks"))
+    for (auto const& [name, values] : json["callbacks"].items()) at.remembered[name] = numbers(values);
   auto const& dealt = json.at("sampler");
   at.rows = whole_number(dealt.at("rows"));
   at.batch = whole_number(dealt.at("batch"));
@@ -247,7 +264,7 @@ namespace detail {
 
 template <class Batches>
 training_position position_in(progress const& at, Batches const& from) {
-  return {at.epoch, at.step, at.loss_sum, at.epoch_losses, from.rows(), from.batch, from.sampling};
+  return {at.epoch, at.step, at.loss_sum, at.epoch_losses, from.rows(), from.batch, from.sampling, at.remembered};
 }
 /// The position when the epoch is over.
 template <class Batches>
@@ -291,7 +308,7 @@ struct checkpoint_every {
     save_checkpoint(trainer, directory, detail::position_in(at, from), keep);
   }
   template <class Trainer, class Batches>
-  void on_epoch_end(progress const& at, Trainer& trainer, Batches const& from) const {
+  void after_epoch(progress const& at, Trainer& trainer, Batches const& from) const {
     if (ends(at)) save_checkpoint(trainer, directory, detail::position_after(at, from), keep);
   }
 
@@ -325,12 +342,13 @@ struct resume {
                       std::to_string(now.rows) + " rows in batches of " + std::to_string(now.batch),
                   "the same data, batch and sampling", "resume with these, or from the end of an epoch");
     if (now.step > at.steps)
-      detail::broken_checkpoint(newest, "step " + std::to_string(now.step) + " of an epoch of " +
-                                            std::to_string(at.steps) + " steps");
+      detail::broken_checkpoint(
+          newest, "step " + std::to_string(now.step) + " of an epoch of " + std::to_string(at.steps) + " steps");
     at.epoch = now.epoch;
     at.step = now.step;
     at.loss_sum = now.loss_sum;
     at.epoch_losses = now.epoch_losses;
+    at.remembered = now.remembered;
     if (at.step > 0) at.mean_loss = at.loss_sum / static_cast<double>(at.step);
   }
 };

@@ -258,16 +258,17 @@ class window_reader {
   /// Bytes of the tensor, valid until the next call.
   std::byte const* read(std::uint64_t first, std::size_t bytes) {
     if (first < begin_ || first + bytes > begin_ + window_.size()) {
-      begin_ = first;
-      window_.resize(
-          std::max(bytes, static_cast<std::size_t>(std::min<std::uint64_t>(ahead, tensor_.bytes() - first))));
-      file_.read(tensor_, first, window_);
+      // Whole blocks, which have a checksum.
+      begin_ = first / block * block;
+      const std::uint64_t end = (first + bytes + block - 1) / block * block;
+      window_.resize(static_cast<std::size_t>(std::min(end, tensor_.bytes()) - begin_));
+      file_.read(tensor_, begin_, window_);
     }
     return window_.data() + (first - begin_);
   }
 
  private:
-  static constexpr std::uint64_t ahead = 1u << 16;
+  static constexpr std::uint64_t block = block_checksums::block_bytes;
 
   safetensors_file const& file_;
   safetensors_tensor const& tensor_;
@@ -275,8 +276,10 @@ class window_reader {
   std::vector<std::byte> window_{};
 };
 
-/// Reads what a piece in a file holds of an entry; returns how many elements.
-inline index_t read_piece(safetensors_file const& file, checkpoint_piece const& piece, checkpoint_entry const& entry) {
+/// Calls `f(bytes, place in the entry's part, distance, count)` for runs of elements that a piece in a file holds of an
+/// entry; returns how many these are.
+template <class F>
+index_t read_piece(safetensors_file const& file, checkpoint_piece const& piece, checkpoint_entry const& entry, F f) {
   const std::size_t bytes = bytes_of(entry.type);
   window_reader window(file, file.at(entry.name));
   constexpr index_t most = 1 << 20;  // elements at once
@@ -284,9 +287,8 @@ inline index_t read_piece(safetensors_file const& file, checkpoint_piece const& 
   for_each_shared_run(piece.part, entry.part, [&](index_t read, index_t write, index_t distance, index_t count) {
     for (index_t first = 0; first < count; first += most) {
       const index_t some = std::min(most, count - first);
-      spread(window.read(static_cast<std::uint64_t>(read + first) * bytes, static_cast<std::size_t>(some) * bytes),
-             static_cast<std::byte*>(entry.data) + static_cast<std::size_t>(write + first * distance) * bytes, distance,
-             some, bytes);
+      f(window.read(static_cast<std::uint64_t>(read + first) * bytes, static_cast<std::size_t>(some) * bytes),
+        write + first * distance, distance, some);
     }
     done += count;
   });
@@ -320,8 +322,8 @@ inline void check_wanted(std::filesystem::path const& from, checkpoint_index con
 }
 
 /// Reads entries from the files of a folder; collective over `comm`. Each rank reads the bytes that it needs; nothing
-/// is changed before all that is needed was looked at. Tensors that no rank asks for are an error, but for those whose
-/// names begin with `but` where it is not empty. `from` names it all in errors.
+/// is changed before all that is needed was looked at, once more where it has checksums. Tensors that no rank asks for
+/// are an error, but for those whose names begin with `but` where it is not empty. `from` names it all in errors.
 template <communicator Comm>
 void read_tensors(Comm& comm, std::filesystem::path const& from, std::filesystem::path const& folder,
                   checkpoint_index const& index, std::vector<checkpoint_entry> const& entries,
@@ -339,7 +341,10 @@ void read_tensors(Comm& comm, std::filesystem::path const& from, std::filesystem
     for (auto const& [file, reads] : plan) {
       std::vector<std::string> names;
       for (auto const& [e, piece] : reads) names.push_back(e->name);
-      open_piece(folder, index, file, names);
+      const safetensors_file opened = open_piece(folder, index, file, names);
+      if (!opened.has_checksums()) continue;
+      for (auto const& [e, piece] : reads)
+        read_piece(opened, *piece, *e, [](std::byte const*, index_t, index_t, index_t) {});
     }
   });
   std::vector<std::int32_t> asked(index.tensors.size());
@@ -357,7 +362,15 @@ void read_tensors(Comm& comm, std::filesystem::path const& from, std::filesystem
     std::map<checkpoint_entry const*, index_t> done;
     for (auto const& [file, reads] : plan) {
       const safetensors_file opened(folder / file);
-      for (auto const& [e, piece] : reads) done[e] += read_piece(opened, *piece, *e);
+      for (auto const& read : reads) {
+        checkpoint_entry const& e = *read.first;
+        const std::size_t bytes = bytes_of(e.type);
+        done[&e] += read_piece(opened, *read.second, e,
+                               [&](std::byte const* from, index_t to, index_t distance, index_t count) {
+                                 spread(from, static_cast<std::byte*>(e.data) + static_cast<std::size_t>(to) * bytes,
+                                        distance, count, bytes);
+                               });
+      }
     }
     for (checkpoint_entry const& e : entries)
       if (e.part.size() > 0 && done[&e] != e.part.size())

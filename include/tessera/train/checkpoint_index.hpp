@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/data/checksum.hpp>
 #include <tessera/data/json_text.hpp>
 #include <tessera/data/safetensors.hpp>
 #include <tessera/train/checkpoint_entry.hpp>
@@ -45,6 +46,9 @@ struct checkpoint_index {
 };
 
 inline constexpr std::string_view checkpoint_format = "tessera checkpoint 1";
+
+/// What an index says of the rest of it; those of old checkpoints do not.
+inline constexpr char const* index_checksum = "crc32";
 
 /// The text of an error without the library's name, to be quoted in another.
 inline std::string quoted(std::exception const& fault) {
@@ -139,7 +143,10 @@ inline nlohmann::json to_json(checkpoint_index const& index) {
     for (checkpoint_piece const& piece : tensor.pieces) pieces.push_back(to_json(piece));
     tensors[name] = {{"dtype", name_of(tensor.type)}, {"shape", tensor.extents}, {"pieces", std::move(pieces)}};
   }
-  return {{"format", checkpoint_format}, {"id", index.id}, {"state", index.state}, {"tensors", std::move(tensors)}};
+  nlohmann::json json{
+      {"format", checkpoint_format}, {"id", index.id}, {"state", index.state}, {"tensors", std::move(tensors)}};
+  json[index_checksum] = checksum_text(checksum(json.dump()));
+  return json;
 }
 
 inline checkpoint_index read_index(std::filesystem::path const& folder) {
@@ -155,6 +162,12 @@ inline checkpoint_index read_index(std::filesystem::path const& folder) {
   }
   if (!json.is_object() || json.value("format", nlohmann::json()) != checkpoint_format)
     broken_checkpoint(folder, "its index.json does not say \"format\": \"" + std::string(checkpoint_format) + "\"");
+  if (const auto sum = json.find(index_checksum); sum != json.end()) {
+    const nlohmann::json said = *sum;
+    json.erase(sum);
+    if (said != checksum_text(checksum(json.dump())))
+      broken_checkpoint(folder, "its index.json is damaged: it does not have the checksum that was written with it");
+  }
   std::string within = "index.json";
   checkpoint_index index;
   try {

@@ -37,9 +37,6 @@ class network {
   /// Starts every parameter at the values of its initialiser: all ranks draw the same numbers. Collective where the
   /// communicator gives memory for buckets.
   network(Context& context, seed start) : memory_(context) {
-    if (deterministic && has_ties())
-      throw error("parameters that layers share, with deterministic kernels", "parameters of one layer each",
-                  "leave the tie out: on one rank and on several their gradients are added in different orders");
     memory_.allocate_buckets(plan_type::trainable(), plan_type::buckets(sizeof(T)), plan_type::sharing(sizeof(T)));
     root_.number(0, memory_.gate());
     typename detail::network_memory<Context, T>::allocator allocate{memory_, start};
@@ -126,13 +123,6 @@ class network {
 
  private:
   static constexpr bool deterministic = deterministic_backend<typename Context::backend>;
-
-  static bool has_ties() {
-    const auto trainable = plan_type::trainable();
-    for (int i = 0; i < static_cast<int>(trainable.size()); ++i)
-      if (detail::first_of_tie(trainable, i) != i) return true;
-    return false;
-  }
 
   /// Deterministic kernels are told of how many rows their blocks are.
   void begin_batch(index_t rows, bool training) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/concept.hpp>
 #include <tessera/backend/progress.hpp>
 #include <tessera/plan/parallel.hpp>
 #include <tessera/train/buckets.hpp>
@@ -46,6 +47,7 @@ template <context Context, class T>
 class network_memory final : private parameter_gate {
  public:
   using mesh = typename Context::mesh;
+  using memory_type = typename gradient_buckets<Context, T>::memory_type;
 
   explicit network_memory(Context& context) : context_(&context), buckets_(context), values_(context) {}
   network_memory(network_memory const&) = delete;
@@ -57,8 +59,8 @@ class network_memory final : private parameter_gate {
       const auto at = static_cast<std::size_t>(i);
       if (owner_of_[at] != at) continue;
       // Of tied parameters the first of the model comes last.
-      for (std::size_t other = at + 1; has_ties_ && other < owner_of_.size(); ++other)
-        if (owner_of_[other] == at) context_->kernels().axpy(T{1}, gradients_[other], gradients_[at]);
+      if constexpr (!deterministic)
+        for_copies(at, [&](std::size_t other) { context_->kernels().axpy(T{1}, gradients_[other], gradients_[at]); });
       // Slices of sums are kept, not whole gradients.
       if (!scatters(at)) {
         if (aside_) {
@@ -98,6 +100,7 @@ class network_memory final : private parameter_gate {
     void finish() {
       of_.buckets_.finish();
       of_.buckets_.settle(of_.aside_, of_.kept_, of_.kept_factor_);
+      if constexpr (deterministic) of_.join_reduced();
       of_.kept_ = of_.aside_;
       // An update follows.
       if (!of_.aside_) of_.values_.forget();
@@ -124,6 +127,51 @@ class network_memory final : private parameter_gate {
   /// The parameters of `parameters_` were changed.
   void forget() { values_.forget(); }
 
+  /// The values of a trainable parameter are about to be written into the memory of its layer, by others than the ranks
+  /// that share it.
+  void open(int position) {
+    if (const int b = bucket_of_[owner_of_[static_cast<std::size_t>(position)]]; values_.shares(b)) values_.open(b);
+  }
+  /// They have been written: this rank keeps what it owns of them.
+  void close(int position) {
+    const std::size_t at = owner_of_[static_cast<std::size_t>(position)];
+    if (const int b = bucket_of_[at]; values_.shares(b)) values_.take(b, place_of(at));
+  }
+  /// The reduced gradient of a parameter that has no owner before it, whole. Where ranks have slices of it, they are
+  /// gathered into `room`, which is collective over these ranks.
+  block<T const, 1> whole_gradient(int position, memory_type& room) {
+    const auto at = static_cast<std::size_t>(position);
+    const int b = bucket_of_[at];
+    if (!scatters(at)) return gradients_[at];
+    room = memory_type(gradients_[at].extents);
+    const axis_set owners = values_.owners(b);
+    const index_t size = buckets_.memory(b).size();
+    std::vector<index_t> counts;
+    for (int r = 0; r < mesh::group_size(owners); ++r)
+      counts.push_back(intersect(place_of(at), cut({0, size}, mesh::group_size(owners), r)).size);
+    const interval slice = values_.slice(b);
+    const interval mine = intersect(place_of(at), slice);
+    T const* const own = buckets_.sums(b) + (mine.size > 0 ? mine.begin - slice.begin : 0);
+    context_->group(owners).all_gather(own, room.data(), counts);
+    return room.read();
+  }
+  /// Adds to the reduced gradient of such a parameter what this rank has of it.
+  void add_to_reduced(int position, block<T const, 1> whole) {
+    const auto at = static_cast<std::size_t>(position);
+    const int b = bucket_of_[at];
+    interval mine = place_of(at);
+    T* to = gradients_[at].data;
+    if (scatters(at)) {
+      const interval slice = values_.slice(b);
+      mine = intersect(mine, slice);
+      to = buckets_.sums(b) + (mine.size > 0 ? mine.begin - slice.begin : 0);
+    }
+    if (mine.size == 0) return;
+    const shape<1> some{{mine.size}};
+    context_->kernels().axpy(T{1}, block<T const, 1>{whole.data + (mine.begin - offsets_[at]), some},
+                             block<T, 1>{to, some});
+  }
+
   /// Where the gradients of this rank's blocks lie in their buckets, which follows from the plan alone.
   void allocate_buckets(std::vector<parameter_info<mesh::axes>> const& trainable,
                         std::vector<gradient_bucket> const& plan, bucket_sharing sharing = {}) {
@@ -137,6 +185,7 @@ class network_memory final : private parameter_gate {
     std::vector<index_t> sizes;
     for (gradient_bucket const& planned : plan) {
       index_t size = 0;
+      axes_.push_back(planned.axes);
       for (const int member : planned.members) {
         const auto m = static_cast<std::size_t>(member);
         bucket_of_[m] = static_cast<int>(sizes.size());
@@ -222,13 +271,34 @@ class network_memory final : private parameter_gate {
   std::vector<parameter_view<T>> parameters_{};
 
  private:
-  using memory_type = typename gradient_buckets<Context, T>::memory_type;
+  /// Sums over ranks are taken in one order, before those of tied parameters are added up.
+  static constexpr bool deterministic = deterministic_backend<typename Context::backend>;
 
   static void progress(void* memory) noexcept {
     auto& of = *static_cast<network_memory*>(memory);
     of.buckets_.progress();
     of.values_.progress();
   }
+
+  /// Calls `f` with the parameters that share the memory of one before them.
+  template <class F>
+  void for_copies(std::size_t owner, F f) const {
+    for (std::size_t other = owner + 1; has_ties_ && other < owner_of_.size(); ++other)
+      if (owner_of_[other] == owner) f(other);
+  }
+  /// Adds the gradients of tied parameters, each reduced on its own, to those of the first of them.
+  void join_reduced() {
+    for (std::size_t at = 0; has_ties_ && at < owner_of_.size(); ++at)
+      for_copies(at, [&](std::size_t other) {
+        block<T, 1> const& gradient = gradients_[other];
+        if (const int b = bucket_of_[at]; b >= 0)
+          context_->group(axes_[static_cast<std::size_t>(b)])
+              .all_reduce(gradient.data, gradient.size(), reduction::sum);
+        add_to_reduced(static_cast<int>(at), gradient);
+      });
+  }
+  /// Where a parameter lies in its bucket.
+  interval place_of(std::size_t at) const { return {offsets_[at], gradients_[at].size()}; }
 
   /// Whether the gradient of a parameter is reduced in slices.
   bool scatters(std::size_t at) const { return bucket_of_[at] >= 0 && buckets_.scatters(bucket_of_[at]); }
@@ -300,6 +370,7 @@ class network_memory final : private parameter_gate {
   std::vector<std::size_t> owner_of_{};  // the first that shares its memory: itself, where it is not tied
   std::vector<int> bucket_of_{};         // -1 for none
   std::vector<index_t> offsets_{};       // in its bucket
+  std::vector<axis_set> axes_{};         // by bucket
   std::vector<block<T, 1>> gradients_{};
   std::vector<memory_type> sums_{};  // of gradients that are kept aside; empty until there are any
 

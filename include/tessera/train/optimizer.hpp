@@ -24,6 +24,7 @@ struct momentum {
   struct state {
     std::vector<tensor<T, 1, Memory>> buffers{};
     index_t steps = 0;
+    bool remembers = false;  ///< whether the buffers have elements: they do with a momentum
   };
 
   /// How many values it remembers of each element (`training_memory`).
@@ -42,15 +43,21 @@ struct momentum {
   }
   template <class State, class F>
   void visit_state(State& s, F&& f) const {
-    if (momentum != 0) f("momentum", s.buffers);
+    if (momentum == 0) return;
+    if (s.steps > 0 && !s.remembers)
+      throw error("a momentum that was 0 in the last step, of which nothing is remembered", "a step since it was set",
+                  "save after the next step");
+    f("momentum", s.buffers);
   }
 
-  /// Memory for what is remembered of these parameters. `step` calls it where no step came before.
+  /// Memory for what is remembered of these parameters, zeros. `step` calls it where no step came before, and in the
+  /// first one with a momentum.
   template <class T, class Memory>
   void prepare(std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
     s.buffers.clear();
+    s.remembers = momentum != 0;
     for (auto const& p : parameters)
-      if (p.trainable) s.buffers.emplace_back(momentum != 0 ? p.value.extents : shape<1>{});
+      if (p.trainable) s.buffers.emplace_back(s.remembers ? p.value.extents : shape<1>{}, T{0});
   }
 
   /// Throws where an option makes no sense.
@@ -66,7 +73,7 @@ struct momentum {
   void step(Kernels& kernels, std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
     check();
     const bool first = s.steps++ == 0;
-    if (first) prepare(parameters, s);
+    if (first || (momentum != 0 && !s.remembers)) prepare(parameters, s);
     std::size_t i = 0;
     for (auto const& p : parameters) {
       if (!p.trainable) continue;

@@ -44,10 +44,6 @@ class network<Model, Context, T> {
       edge_tensor<detail::model_element<bound, T>, Context, plan_type::input::rank, plan_type::input::layout>;
   using output_type = edge_tensor<T, Context, plan_type::output::rank, plan_type::loss_layout>;
 
-  static_assert(plan_type::level == 0 || pipe::ties().empty(),
-                "tessera: layers of different stages share a parameter, which optimizer_parallel cannot cut; leave the "
-                "policy out, or give each stage a parameter of its own");
-
   /// Starts the parameters of this rank's stages at the values of their initialisers.
   network(Context& context, seed start) : context_(&context) {
     for_own_stages([&]<int S>(std::integral_constant<int, S>) {

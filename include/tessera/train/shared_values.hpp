@@ -65,6 +65,13 @@ class shared_values {
     if (from != to) std::copy_n(from, mine.size, to);
   }
 
+  /// Somebody is about to write the memory of a whole bucket: what is there is out of date.
+  void open(int bucket) {
+    place& p = place_of(bucket);
+    wait(p);
+    p.holds = -1;
+  }
+
   /// Whether gathers run beside the layers, or each is waited for where it starts.
   void overlap(bool on) { overlap_ = on; }
 

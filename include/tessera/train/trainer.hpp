@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/concept.hpp>
 #include <tessera/data/sampler.hpp>
 #include <tessera/train/adam.hpp>
 #include <tessera/train/batches.hpp>
@@ -73,7 +74,8 @@ class trainer {
   using input_type = typename Network::input_type;
   using output_type = typename Network::output_type;
   using T = typename Network::value_type;
-  using memory = typename context_type::backend::memory;
+  using backend = typename context_type::backend;
+  using memory = typename backend::memory;
   static constexpr axis_set batch_axes = input_type::placements.shard_axes(0);
   static constexpr int batch_parts = mesh::group_size(batch_axes);
   static constexpr bool has_rate = requires(Optimizer & o) { o.learning_rate = 0.0; };
@@ -91,6 +93,8 @@ class trainer {
     if (options_.micro_batches < 1)
       throw error("options::micro_batches of " + std::to_string(options_.micro_batches), "1 or more",
                   "mend the option");
+    if (deterministic_backend<backend> && options_.micro_batches > 1)
+      throw error("options::micro_batches with deterministic kernels", "whole batches", "leave micro_batches at 1");
     if constexpr (requires { optimizer_.check(); }) optimizer_.check();
     if constexpr (!has_rate)
       if (options_.schedule)
@@ -142,10 +146,10 @@ class trainer {
   /// Trains for some epochs and returns the mean loss of each.
   ///
   /// Callbacks have any of `on_step(progress)` and `on_epoch_end(progress)`, which run on rank 0, and of
-  /// `on_step(progress, trainer, batches)` and `on_epoch_end(progress, trainer, batches)`, which run on all ranks and may
-  /// be collective. `on_begin(progress, trainer, batches)` runs on all ranks before the first step and may say where
-  /// to begin (train/checkpoint.hpp). Those that run on all ranks may set `progress::stop`, on all of them: training ends
-  /// with the epoch.
+  /// `on_step(progress, trainer, batches)` and `on_epoch_end(progress, trainer, batches)`, which run on all ranks and
+  /// may be collective. `on_begin(progress, trainer, batches)` runs on all ranks before the first step and may say
+  /// where to begin (train/checkpoint.hpp), `after_epoch(progress, trainer, batches)` when all callbacks have seen the
+  /// end of an epoch. Those on all ranks may set `progress::stop`, on all of them: training ends with the epoch.
   template <class Batches, class... Callbacks>
   requires batches_for<Batches, Network> std::vector<double> fit(Batches const& train, epochs passes,
                                                                  Callbacks&&... callbacks) {
@@ -175,6 +179,7 @@ class trainer {
       }
       at.epoch_losses.push_back(at.loss_sum / static_cast<double>(at.steps));
       (notify_epoch(callbacks, at, train), ...);
+      (notify_after(callbacks, at, train), ...);
     }
     return at.epoch_losses;
   }
@@ -184,7 +189,7 @@ class trainer {
     return fit<image_batches, Callbacks...>(train, passes, std::forward<Callbacks>(callbacks)...);
   }
 
-  /// Accuracy and loss on all rows of a dataset, with running statistics. The last batch may be smaller than the others.
+  /// Accuracy and loss on all rows of a dataset, with running statistics. The last batch may be smaller than others.
   template <class Batches>
   requires batches_for<Batches, Network> evaluation evaluate(Batches const& test) {
     const sampler order(test.rows(), test.batch, {.shuffle = false, .drop_last = false});
@@ -218,8 +223,8 @@ class trainer {
 
   Network& model() { return model_; }
   Optimizer& optimizer() { return optimizer_; }
-  /// Records what the next `steps` steps do; the last of them writes it to `path` on rank 0, for all ranks, in the trace
-  /// format of Chrome, which Perfetto opens (train/trace.hpp). Collective. Throws where there are no steps to record.
+  /// Records what the next `steps` steps do; the last writes it to `path` on rank 0, for all ranks, in the trace format
+  /// of Chrome, which Perfetto opens (train/trace.hpp). Collective. Throws where there are no steps to record.
   void trace(std::string path, index_t steps = 1) {
     if (steps < 1)
       throw error("a trace of " + std::to_string(steps) + " steps", "1 or more", "name the steps to record");
@@ -244,7 +249,10 @@ class trainer {
   static void require_rows(index_t rows) {
     if (rows < batch_parts)
       throw error("a batch of " + std::to_string(rows) + " rows cut into " + std::to_string(batch_parts) + " parts",
-                  "at least one row a part", "enlarge the batch, or use fewer data-parallel ranks");
+                  "at least one row a part",
+                  "enlarge the batch, leave out a smaller last one (sampler_options::drop_last), or use fewer "
+                  "data-parallel ranks");
+    if constexpr (requires { backend::check_batch(rows); }) backend::check_batch(rows);
   }
 
   /// A step on `count` parts of a batch; `input(i)` is asked for before `targets(i)`, each once.
@@ -362,6 +370,11 @@ class trainer {
       callback.on_epoch_end(at, *this, from);
     else if constexpr (requires { callback.on_epoch_end(at); })
       if (is_first()) callback.on_epoch_end(std::as_const(at));
+  }
+
+  template <class C, class Batches>
+  void notify_after(C& callback, progress& at, Batches const& from) {
+    if constexpr (requires { callback.after_epoch(at, *this, from); }) callback.after_epoch(at, *this, from);
   }
 
   Network& model_;

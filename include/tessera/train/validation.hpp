@@ -81,7 +81,8 @@ inline bool improves(watched what, double found, std::optional<double> best, dou
 
 /// A callback of `fit` that ends training when what it watches has not become better by more than `least_gain` in
 /// `patience` epochs that were validated (MindSpore's EarlyStopping). Name it after `validate`, without which it
-/// throws. A run that is resumed counts anew.
+/// throws, and after `resume`: checkpoints keep its count, and a run that it has ended trains no more when it is
+/// resumed.
 class early_stop {
  public:
   explicit early_stop(watched what = watched::validation_loss, index_t patience = 5, double least_gain = 0)
@@ -93,32 +94,59 @@ class early_stop {
   }
 
   template <class Trainer, class Batches>
-  void on_begin(progress const& at, Trainer&, Batches const&) {
+  void on_begin(progress& at, Trainer& trainer, Batches const&) const {
     detail::require_watched("early_stop", what_, at);
-    best_.reset();
-    without_ = 0;
+    stop_where_due(at, trainer);
   }
   template <class Trainer, class Batches>
-  void on_epoch_end(progress& at, Trainer& trainer, Batches const&) {
+  void on_epoch_end(progress& at, Trainer& trainer, Batches const&) const {
     const auto found = detail::value_of(what_, at);
     if (!found) return;
-    if (detail::improves(what_, *found, best_, least_gain_)) {
-      best_ = found;
-      without_ = 0;
-    } else if (++without_ >= patience_) {
-      at.stop = true;
-      if (detail::all_ranks_of(trainer).rank() == 0)
-        std::printf("%s no better than %g for %lld epochs: training ends\n", detail::name_of(what_), best_.value_or(0),
-                    static_cast<long long>(patience_));
+    count seen = seen_in(at);
+    if (seen.epochs > at.epoch) return;  // another one that watches the same
+    seen.epochs = at.epoch + 1;
+    if (detail::improves(what_, *found, seen.best, least_gain_)) {
+      seen.best = found;
+      seen.without = 0;
+    } else {
+      ++seen.without;
     }
+    auto& kept = at.remembered[name()] = {static_cast<double>(seen.epochs), static_cast<double>(seen.without)};
+    if (seen.best) kept.push_back(*seen.best);
+    stop_where_due(at, trainer);
   }
 
  private:
+  /// What it has seen of a run.
+  struct count {
+    index_t epochs = 0;   ///< up to where
+    index_t without = 0;  ///< validated epochs since the best one
+    std::optional<double> best{};
+  };
+
+  std::string name() const {
+    return std::string("early_stop on ") + detail::name_of(what_) + " by " + std::to_string(least_gain_);
+  }
+  count seen_in(progress const& at) const {
+    const auto kept = at.remembered.find(name());
+    if (kept == at.remembered.end() || kept->second.size() < 2) return {};
+    auto const& values = kept->second;
+    return {static_cast<index_t>(values[0]), static_cast<index_t>(values[1]),
+            values.size() > 2 ? std::optional(values[2]) : std::nullopt};
+  }
+  template <class Trainer>
+  void stop_where_due(progress& at, Trainer& trainer) const {
+    const count seen = seen_in(at);
+    if (seen.without < patience_) return;
+    at.stop = true;
+    if (detail::all_ranks_of(trainer).rank() == 0)
+      std::printf("%s no better than %g for %lld epochs: training ends\n", detail::name_of(what_),
+                  seen.best.value_or(std::nan("")), static_cast<long long>(seen.without));
+  }
+
   watched what_;
   index_t patience_;
   double least_gain_;
-  std::optional<double> best_{};
-  index_t without_ = 0;
 };
 
 /// A callback of `fit` that keeps the checkpoint of the best epoch so far in a folder of its own, with a file
@@ -144,7 +172,7 @@ class keep_best {
     if (!std::isnan(value)) best_ = value;
   }
   template <class Trainer, class Batches>
-  void on_epoch_end(progress const& at, Trainer& trainer, Batches const& from) {
+  void after_epoch(progress const& at, Trainer& trainer, Batches const& from) {
     const auto found = detail::value_of(what_, at);
     if (!found || !detail::improves(what_, *found, best_, 0)) return;
     const nlohmann::json value{{"watched", detail::name_of(what_)}, {"value", *found}};

@@ -2,6 +2,7 @@
 
 #include <tessera/layer/embedding.hpp>
 #include <tessera/layer/linear.hpp>
+#include <tessera/layer/recompute.hpp>
 #include <tessera/layer/relu.hpp>
 
 // An embedding and the last layer share their weight, though they lie in different stages.
@@ -11,11 +12,17 @@ namespace {
 using namespace pipeline_case;
 
 struct words;
+struct middle;
 constexpr index_t vocabulary = 11;
 
 template <class Tp>
 using layers = chain<embedding<vocabulary, 6, split_vocabulary<Tp>, tied<words>>, linear<6, 9>, relu, linear<9, 6>,
                      linear<6, vocabulary, split_output<Tp>, no_bias, tied<words>>>;
+/// Two links between stages, and a block that is computed again.
+template <class Tp>
+using twice_tied = chain<embedding<vocabulary, 6, split_vocabulary<Tp>, tied<words>>, linear<6, 6, tied<middle>>, relu,
+                         recompute<chain<linear<6, 5>, linear<5, 6>>>, linear<6, 6, tied<middle>>,
+                         linear<6, vocabulary, split_output<Tp>, no_bias, tied<words>>>;
 
 /// Losses of some steps, the weight after them, and how many elements the optimizers of all ranks move.
 struct outcome {
@@ -51,17 +58,21 @@ outcome train(Team& team) {
   return found;
 }
 
-template <class Schedule, int Pp, int Dp, int Tp>
+template <class Schedule, int Pp, int Dp, int Tp, int Level = 0, template <class> class Layers = layers>
 void compare_on() {
   if (worlds::size() != Pp * Dp * Tp) return;
   CAPTURE(Pp);
   CAPTURE(Tp);
+  CAPTURE(Level);
   worlds::serial_team<mesh<tensor_axis<1>>> alone{serial_comm{}};
-  const outcome wanted = train<parallel<layers<tensor_axis<1>>, input<dynamic>>>(alone);
+  const outcome wanted = train<parallel<Layers<tensor_axis<1>>, input<dynamic>>>(alone);
   using world = mesh<pipe_axis<Pp>, data_axis<Dp>, tensor_axis<Tp>>;
+  using dp = data_axis<Dp>;
+  using shared = std::conditional_t<Level == 0, fuse::bytes<(index_t{4} << 20)>, optimizer_parallel<dp, Level>>;
   worlds::parallel_team<world> team{mpi_comm{}};
-  outcome found = train<parallel<layers<tensor_axis<Tp>>, input<dynamic>, data_parallel<data_axis<Dp>>,
-                                 pipeline<pipe_axis<Pp>, Schedule>>>(team);
+  outcome found = train<
+      parallel<Layers<tensor_axis<Tp>>, input<dynamic>, data_parallel<dp>, shared, pipeline<pipe_axis<Pp>, Schedule>>>(
+      team);
   for (std::size_t s = 0; s < steps; ++s) CHECK(std::abs(found.losses[s] - wanted.losses[s]) < 1e-12);
   if (team.coordinates()[0] == 0) {
     REQUIRE(found.weight.size() == wanted.weight.size());
@@ -70,7 +81,9 @@ void compare_on() {
     CHECK(found.weight.empty());
   }
   if (Tp > 1) return;
-  team.group(world::template set_of<pipe_axis<Pp>>).all_reduce(&found.elements, 1, reduction::sum);
+  // Ranks with the same coordinate along dp repeat each other, unless they have slices.
+  const axis_set apart = Level > 0 ? world::all : world::template set_of<pipe_axis<Pp>>;
+  team.group(apart).all_reduce(&found.elements, 1, reduction::sum);
   CHECK(found.elements == wanted.elements);
 }
 
@@ -82,4 +95,15 @@ TEST_CASE("stages share a parameter as layers do in the serial run") {
   compare_on<one_forward_one_backward, 2, 1, 2>();
   // Owner and copy on one rank.
   compare_on<interleaved<3>, 1, 1, 1>();
+}
+
+TEST_CASE("and where the ranks of each stage divide optimizer state, gradients and parameters") {
+  compare_on<one_forward_one_backward, 2, 2, 1, 1>();
+  compare_on<one_forward_one_backward, 2, 2, 1, 2>();
+  compare_on<one_forward_one_backward, 2, 2, 1, 3>();
+  compare_on<interleaved<2>, 2, 2, 1, 3, twice_tied>();
+  compare_on<interleaved<3>, 1, 2, 1, 3, twice_tied>();
+  compare_on<gpipe, 2, 4, 1, 3, twice_tied>();
+  compare_on<gpipe, 2, 2, 2, 2, twice_tied>();
+  compare_on<one_forward_one_backward, 4, 2, 1, 3, twice_tied>();
 }

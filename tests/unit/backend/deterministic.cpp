@@ -197,8 +197,8 @@ TEST_CASE("a training batch has as many rows in each block") {
   CHECK_THROWS_WITH_AS(
       kernels.begin_batch<2>(20, true),
       "tessera: a batch of 20 rows in 8 blocks; wanted blocks of as many rows each, the same for any "
-      "number of ranks; choose a batch size that is a multiple of 8, or another number of blocks, as in "
-      "deterministic<4>",
+      "number of ranks; choose a batch size that is a multiple of 8 and leave out a smaller last batch "
+      "(sampler_options::drop_last), or choose another number of blocks, as in deterministic<4>",
       error);
   kernels.begin_batch<2>(20, false);  // evaluation: one block a rank
   CHECK(kernels.blocks() == 1);

@@ -56,8 +56,10 @@ TEST_CASE("the bytes of a safetensors file are those of the format") {
   out.append(bytes(std::vector<float>{1, -2}));
   out.append(bytes(std::vector<std::uint8_t>{7}));
   out.finish();
-  std::string header = R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
-                       R"("n":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})";
+  // CRC-32 of each tensor, which zlib gives too.
+  std::string header =
+      R"({"__metadata__":{"format":"pt","tessera.crc32.65536":"c38726564c667a2e"},"w":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
+      R"("n":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})";
   header.append((8 - header.size() % 8) % 8, ' ');
   data_test::bytes wanted = file_of(header, 0);
   for (const int byte : {0x00, 0x00, 0x80, 0x3F, 0x00, 0x00, 0x00, 0xC0, 0x07})
@@ -113,6 +115,68 @@ TEST_CASE("tensors of all element types come back as they were written") {
   CHECK(says(error_of([&] { in.read(in.at("bf16"), 3, std::as_writable_bytes(std::span(raw))); }), "tensor \"bf16\""));
 }
 
+TEST_CASE("a byte that changed is an error that names the tensor, wherever it is read") {
+  const data_test::folder folder;
+  const auto path = folder.path() / "a.safetensors";
+  constexpr std::size_t block = 65536;
+  const std::vector<std::uint8_t> large(2 * block + 100, 5);
+  const std::vector<std::uint8_t> small{1, 2, 3};
+  const std::vector<safetensors_tensor> tensors{{"none", safetensors_type::u8, {0}},
+                                                {"large", safetensors_type::u8, {2 * block + 100}},
+                                                {"small", safetensors_type::u8, {3}}};
+  safetensors_writer out(path, tensors, {});
+  for (std::size_t at = 0; at < large.size(); at += 1000)  // pieces that blocks cut
+    out.append(bytes(large).subspan(at, std::min<std::size_t>(1000, large.size() - at)));
+  out.append(bytes(small));
+  out.finish();
+  const auto whole = folder.read("a.safetensors");
+  const auto begin = static_cast<std::size_t>(safetensors_file(path).at("large").begin);
+  const auto read = [&](char const* name, std::uint64_t first, std::size_t count) {
+    const safetensors_file in(path);
+    std::vector<std::byte> some(count);
+    return error_of([&] { in.read(in.at(name), first, some); });
+  };
+  CHECK(safetensors_file(path).has_checksums());
+  CHECK(safetensors_file(path).metadata().empty());
+  for (const std::size_t flipped : {std::size_t{0}, block - 1, block, 2 * block + 99}) {
+    CAPTURE(flipped);
+    auto damaged = whole;
+    damaged[begin + flipped] ^= 0x40;
+    folder.write("a.safetensors", damaged);
+    const std::size_t first = flipped / block * block;
+    CHECK(says(read("large", 0, large.size()),
+               "tensor \"large\" in " + path.string() + " is damaged: its bytes from " + std::to_string(first)));
+    // Bytes beside it in its block, too, and none of others.
+    CHECK(says(read("large", first + 7, 3), "tensor \"large\""));
+    for (std::size_t other = 0; other < large.size(); other += block)
+      if (other != first) CHECK(read("large", other, std::min(block, large.size() - other)) == "no error");
+    CHECK(read("small", 1, 2) == "no error");
+    CHECK(read("none", 0, 0) == "no error");
+  }
+  auto damaged = whole;
+  damaged.back() ^= 1;
+  folder.write("a.safetensors", damaged);
+  CHECK(says(read("small", 0, 1), "tensor \"small\""));
+  CHECK(read("large", 0, large.size()) == "no error");
+
+  // A checksum itself.
+  const std::string header(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(begin));
+  const std::size_t sum = header.find("crc32.65536\":\"") + 14;
+  damaged = whole;
+  damaged[sum] = damaged[sum] == '0' ? '1' : '0';
+  folder.write("a.safetensors", damaged);
+  CHECK(says(read("large", 0, 1), "tensor \"large\""));
+  damaged[sum] = 'x';
+  folder.write("a.safetensors", damaged);
+  CHECK(says(error_of([&] { safetensors_file{path}; }), "has checksums that are none of its tensors"));
+  folder.write("a.safetensors", whole);
+  CHECK(read("large", 0, large.size()) == "no error");
+
+  // Files of others have none.
+  folder.write("b.safetensors", file_of(two_tensors, 11));
+  CHECK(!safetensors_file(folder.path() / "b.safetensors").has_checksums());
+}
+
 TEST_CASE("a file that is cut off anywhere is an error, inside the data one that names the tensor") {
   CHECK(fault(file_of(two_tensors, 11)) == "no error");
   const auto whole = file_of(two_tensors, 11);
@@ -139,7 +203,8 @@ TEST_CASE("a file that is no safetensors file is an error") {
              "nested in more than 32 levels"));
   CHECK(says(fault(file_of("\xEF\xBB\xBF{}", 0)), "byte order mark"));
   CHECK(says(fault(file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                           R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)),
+                           R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+                           1)),
              "it has \"a\" twice"));
   CHECK(says(fault(file_of(R"({"w":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)), "twice"));
   const std::string many = R"({"w":{"dtype":"F32","shape":[-1)" + [] {

@@ -28,12 +28,12 @@ using world = mesh<pp, dp, tp>;
 template <class Model, device_mesh Mesh>
 constexpr auto begins = pipeline_plan<Model, Mesh>::begins;
 
-using body = chain<linear<8, 16, split_output<tp>>, gelu, shard<0, dp, tp>, linear<16, 8>, linear<8, 8>>;
+using body = chain<linear<24, 16, split_output<tp>>, gelu, shard<0, dp, tp>, linear<16, 8>, linear<8, 8>>;
 using marked = parallel<
-    chain<stage<0>, linear<8, 16, split_output<tp>>, gelu, shard<0, dp, tp>, stage<1>, linear<16, 8>, linear<8, 8>>,
+    chain<stage<0>, linear<24, 16, split_output<tp>>, gelu, shard<0, dp, tp>, stage<1>, linear<16, 8>, linear<8, 8>>,
     data_parallel<dp>, pipeline<pp>>;
 
-// 8 x 16 and an activation against 16 x 8 and 8 x 8: the cut lies before the second linear, behind the layout word.
+// 24 x 16 over two and an activation against 16 x 8 and 8 x 8: the cut lies before the second linear, behind the layout word.
 static_assert(begins<parallel<body, data_parallel<dp>, pipeline<pp>>, world> == std::array{0, 3});
 static_assert(begins<marked, world> == std::array{0, 4});
 

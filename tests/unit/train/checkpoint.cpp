@@ -1,6 +1,7 @@
 #include "support/checkpoints.hpp"
 
 #include <tessera/train/optimizer.hpp>
+#include <tessera/train/weights.hpp>
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -127,6 +128,56 @@ TEST_CASE("a checkpoint with a file that is cut off anywhere is an error that na
   CHECK(held(b.trains) == held(a.trains));
 }
 
+TEST_CASE("a byte that changed in a checkpoint or an export is an error that names the tensor") {
+  const shared_folder folder;
+  run<> a(1);
+  a.trains.fit(batches(), epochs{1});
+  save_checkpoint(a.trains, folder.path());
+  const auto checkpoint = *newest_checkpoint(folder.path());
+  const auto file = checkpoint / "rank-00000.safetensors";
+  const std::string whole_file = content(file);
+  run<> b(2);
+  const auto before = held(b.trains);
+  const auto tensors = safetensors_file(file).tensors();
+  for (auto const& t : tensors)
+    for (const std::uint64_t at : {std::uint64_t{0}, t.bytes() - 1}) {
+      std::string damaged = whole_file;
+      damaged[static_cast<std::size_t>(t.begin + at)] ^= 1;
+      write(file, damaged);
+      says(error_of([&] { load_checkpoint(b.trains, checkpoint); }), "tensor \"" + t.name + "\" in " + file.string());
+      CHECK(held(b.trains) == before);
+      CHECK(b.trains.steps() == 0);
+    }
+  write(file, whole_file);
+  const auto index = checkpoint / "index.json";
+  const std::string text = content(index);
+  const std::size_t rate = text.find("0.001");  // still JSON, and a learning rate
+  REQUIRE(rate != std::string::npos);
+  std::string damaged = text;
+  damaged[rate] = '7';
+  write(index, damaged);
+  says(error_of([&] { load_checkpoint(b.trains, checkpoint); }), "it does not have the checksum");
+  says(error_of([&] { newest_checkpoint(folder.path()); }), "it does not have the checksum");
+  // Checkpoints of before checksums.
+  auto old = nlohmann::json::parse(text);
+  old.erase("crc32");
+  old["state"]["position"].erase("callbacks");
+  write(index, old.dump());
+  load_checkpoint(b.trains, checkpoint);
+  CHECK(held(b.trains) == held(a.trains));
+
+  const auto exported = folder.path() / "weights.safetensors";
+  export_weights(a.net, exported);
+  std::string weights = content(exported);
+  weights.back() ^= 1;
+  write(exported, weights);
+  run<> c(3);
+  const auto start = held(c.trains);
+  says(error_of([&] { import_weights(c.net, exported); }),
+       "tensor \"" + safetensors_file(exported).tensors().back().name + "\"");
+  CHECK(held(c.trains) == start);
+}
+
 TEST_CASE("a file of another checkpoint, or of something else, is an error that names the tensor") {
   const shared_folder folder;
   run<> a(1);
@@ -151,7 +202,8 @@ TEST_CASE("a file of another checkpoint, or of something else, is an error that 
   CHECK(load(one) == "no error");
 
   // Indices that do not fit.
-  const auto index = nlohmann::json::parse(content(one / "index.json"));
+  auto index = nlohmann::json::parse(content(one / "index.json"));
+  index.erase("crc32");
   const auto with = [&](auto change) {
     auto changed = index;
     change(changed);
@@ -329,6 +381,7 @@ TEST_CASE("the state of dynamic loss scaling comes back, and one that makes no s
   load_checkpoint(b, newest);
   CHECK(b.loss_scale().state() == loss_scale_state{128, 1, 0, 0});
   auto index = nlohmann::json::parse(content(newest / "index.json"));
+  index.erase("crc32");
   index["state"]["loss_scale"]["factor"] = -1;
   write(newest / "index.json", index.dump());
   says(error_of([&] { load_checkpoint(b, newest); }), "a loss scale that is not positive");
@@ -352,6 +405,7 @@ TEST_CASE("a run resumes within an epoch with the same data and sampling only") 
   says(fit(shuffled, every.directory), "was saved in step 3");
   const auto index = *newest_checkpoint(every.directory) / "index.json";
   auto changed = nlohmann::json::parse(content(index));
+  changed.erase("crc32");
   changed["state"]["position"]["step"] = 5;
   write(index, changed.dump());
   says(fit(batches(), every.directory), "step 5 of an epoch of 4 steps");

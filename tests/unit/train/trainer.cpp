@@ -1,5 +1,6 @@
 #include "support/worlds.hpp"
 
+#include <tessera/backend/deterministic.hpp>
 #include <tessera/layer/embedding.hpp>
 #include <tessera/layer/linear.hpp>
 #include <tessera/train/token_batches.hpp>
@@ -24,8 +25,8 @@ TEST_CASE("a step on a batch without rows is refused") {
   const auto x = distribute<row<one>>(team, tensor<float, 2>(shape<2>{{0, 4}}));
   CHECK_THROWS_WITH_AS(
       fit.step(x, std::vector<std::int64_t>{}),
-      "tessera: a batch of 0 rows cut into 1 parts; wanted at least one row a part; enlarge the batch, "
-      "or use fewer data-parallel ranks",
+      "tessera: a batch of 0 rows cut into 1 parts; wanted at least one row a part; enlarge the batch, leave out a "
+      "smaller last one (sampler_options::drop_last), or use fewer data-parallel ranks",
       error);
 }
 
@@ -40,6 +41,64 @@ TEST_CASE("a step with a label that is no class leaves the parameters alone") {
   CHECK(std::equal(before.begin(), before.end(), weight.begin()));
   fit.step(x, std::vector<std::int64_t>{0, 2});
   CHECK(!std::equal(before.begin(), before.end(), weight.begin()));
+}
+
+TEST_CASE("a momentum that is set while training begins from nothing") {
+  alone team{serial_comm{}};
+  auto net = team.make<parallel<linear<4, 3>, data_parallel<one>>>();
+  trainer fit(net, cross_entropy{}, sgd(0.1));
+  const auto step = [&](auto& trains, std::uint64_t number) {
+    const auto x = distribute<row<one>>(team, worlds::values<float>(shape<2>{{2, 4}}, number));
+    trains.step(x, std::vector<std::int64_t>{0, 2});
+  };
+  step(fit, 1);
+  fit.optimizer().momentum = 0.9;
+  const auto look = [](char const*, auto&) {};
+  CHECK_THROWS_WITH_AS(fit.optimizer().visit_state(fit.optimizer_state(), look),
+                       doctest::Contains("a momentum that was 0 in the last step"), error);
+  step(fit, 2);
+  step(fit, 3);
+  CHECK_NOTHROW(fit.optimizer().visit_state(fit.optimizer_state(), look));
+
+  auto other = team.make<parallel<linear<4, 3>, data_parallel<one>>>();
+  trainer plain(other, cross_entropy{}, sgd(0.1));
+  step(plain, 1);
+  trainer anew(other, cross_entropy{}, momentum{.learning_rate = 0.1, .momentum = 0.9});
+  step(anew, 2);
+  step(anew, 3);
+  for (std::size_t i = 0; i < net.parameters().size(); ++i) {
+    const auto found = net.parameters()[i].value;
+    CHECK(std::equal(found.begin(), found.end(), other.parameters()[i].value.begin()));
+  }
+}
+
+/// 20 rows of four values, in three classes.
+struct twenty_rows {
+  index_t batch = 8;
+  sampler_options sampling{};
+  index_t rows() const { return 20; }
+  template <class Network>
+  loaded_batch<typename Network::input_type> load(Network& model, std::span<index_t const> rows) const {
+    const shape<2> extents{{static_cast<index_t>(rows.size()), 4}};
+    return {typename Network::input_type(model.where(), extents), std::vector<std::int64_t>(rows.size())};
+  }
+  template <class Network>
+  index_t output_rows(Network const&, index_t n) const {
+    return n;
+  }
+};
+
+TEST_CASE("what deterministic kernels cannot train on is refused before training begins") {
+  team<mesh<>, serial_comm, deterministic<8>> alone{serial_comm{}};
+  auto net = alone.make<linear<4, 3>>();
+  CHECK_THROWS_WITH_AS((trainer{net, cross_entropy{}, sgd(0.1), {.micro_batches = 2}}),
+                       doctest::Contains("options::micro_batches with deterministic kernels"), error);
+  trainer fit(net, cross_entropy{}, sgd(0.1));
+  CHECK_THROWS_WITH_AS(fit.fit(twenty_rows{.sampling = {.drop_last = false}}, epochs{1}),
+                       doctest::Contains("a batch of 4 rows in 8 blocks"), error);
+  CHECK(fit.steps() == 0);
+  fit.fit(twenty_rows{}, epochs{1});
+  CHECK(fit.steps() == 2);
 }
 
 TEST_CASE("rows that a text does not have are refused") {

@@ -37,6 +37,16 @@ struct pretend {
   }
 };
 
+/// Ends a run after so many steps.
+struct interrupted {};
+struct interrupt {
+  index_t after;
+  template <class Trainer, class Batches>
+  void on_step(progress const&, Trainer& trainer, Batches const&) const {
+    if (trainer.steps() == after) throw interrupted{};
+  }
+};
+
 std::vector<std::string> lines_of(std::filesystem::path const& path) {
   std::ifstream in(path);
   std::vector<std::string> lines;
@@ -93,6 +103,39 @@ TEST_CASE("early_stop ends training after as many validated epochs without gain 
   CHECK(says(error_of([&] { r.trains.fit(batches(), epochs{1}, early_stop(), validate(batches())); }),
              "early_stop on validation_loss without validate before it"));
   CHECK(r.trains.fit(batches(), epochs{1}, early_stop(watched::training_loss)).size() == 1);
+}
+
+TEST_CASE("early_stop goes on counting in a run that is resumed, wherever it was interrupted") {
+  const std::vector<double> accuracies{0.1, 0.3, 0.2, 0.3, 0.25, 0.9};
+  const early_stop two(watched::validation_accuracy, 3);
+  run whole;
+  const auto wanted = whole.trains.fit(batches(), epochs{6}, pretend{accuracies}, two);
+  REQUIRE(wanted.size() == 5);
+  // After each step, callbacks in another order.
+  for (index_t steps = 1; steps <= 5 * 4; ++steps) {
+    CAPTURE(steps);
+    const shared_folder folder;
+    const checkpoint_every every{.directory = folder.path(), .steps = 1, .epochs = 1};
+    run first;
+    CHECK_THROWS_AS(first.trains.fit(batches(), epochs{6}, every, interrupt{steps}, pretend{accuracies}, two),
+                    interrupted);
+    run second;
+    CHECK(second.trains.fit(batches(), epochs{6}, resume{folder.path()}, every, pretend{accuracies}, two) == wanted);
+    CHECK(second.trains.steps() == 5 * 4);
+    // It was ended, so it trains no more.
+    run third;
+    CHECK(third.trains.fit(batches(), epochs{6}, resume{folder.path()}, pretend{accuracies}, two) == wanted);
+    CHECK(third.trains.steps() == 5 * 4);
+  }
+}
+
+TEST_CASE("two that watch the same count once") {
+  run r;
+  const std::vector<double> accuracies{0.1, 0.1, 0.1, 0.1, 0.1, 0.1};
+  CHECK(r.trains
+            .fit(batches(), epochs{6}, pretend{accuracies}, early_stop(watched::validation_accuracy, 4),
+                 early_stop(watched::validation_accuracy, 5), early_stop(watched::validation_loss, 4, 0.5))
+            .size() == 5);
 }
 
 TEST_CASE("keep_best keeps the checkpoint of the best epoch, across runs") {
