@@ -80,44 +80,26 @@ constexpr bool words_divide(index_rules const& rules, named_cuts<Mesh::axes> con
   return true;
 }
 
-/// Which letter each axis cuts, and all layouts, for an input that arrives in layout `incoming`.
-///
-/// Axes that a split word names cut what it names. Another axis keeps cutting the input as it does where that cut
-/// flows through the layer; else the input is made whole along it. A partial input is reduced.
-template <class Mesh>
-constexpr resolved_layer<Mesh::axes> resolve(index_rules const& rules, placements<Mesh::axes> const& incoming,
-                                             named_cuts<Mesh::axes> const& named) {
-  constexpr int axes = Mesh::axes;
-  resolved_layer<axes> r;
+/// Which letter each axis cuts, and in which order axes that cut one letter do.
+struct letter_cuts {
+  char letter[8] = {};  ///< by axis; `resolved_layer<>::no_letter` where the axis cuts nothing
   int order[8] = {};
-  for (int i = 0; i < named.count; ++i) {
-    r.letter[named.list[i].axis] = rules.cuts[rules.find(named.list[i].word)].letter;
-    order[named.list[i].axis] = 16 + named.list[i].order;
-  }
-  const std::string_view input = rules.operand(0);
-  for (int d = 0; d < static_cast<int>(input.size()); ++d) {
-    index_t parts = 1;
-    for (int a = 0; a < axes; ++a)
-      if (r.letter[a] == input[static_cast<std::size_t>(d)]) parts *= Mesh::sizes[static_cast<std::size_t>(a)];
-    for (int cut = 0; cut < incoming.cuts(d); ++cut) {
-      const int a = incoming.axis_cutting(d, cut);
-      const int rule = rules.find(input[static_cast<std::size_t>(d)]);
-      if (r.letter[a] != r.no_letter || rule < 0 || !rules.cuts[rule].flows) continue;
-      parts *= Mesh::sizes[static_cast<std::size_t>(a)];
-      if (!divides(rules.cuts[rule], parts)) break;
-      r.letter[a] = rules.cuts[rule].letter;
-      order[a] = cut;
-    }
-  }
-  for (int a = 0; a < axes; ++a) {
+};
+
+/// All layouts of a layer whose rules are cut in this way.
+template <int Axes>
+constexpr resolved_layer<Axes> lay_out(index_rules const& rules, letter_cuts const& cuts) {
+  resolved_layer<Axes> r;
+  for (int a = 0; a < Axes; ++a) {
+    r.letter[a] = cuts.letter[a];
     if (r.letter[a] == r.no_letter) continue;
     const bool complete = rules.cuts[rules.find(r.letter[a])].complete;
     const int out = dim_of(rules.result(), r.letter[a]);
-    r.output[a] = out < 0 ? partial_placement() : shard_placement(out, order[a]);
+    r.output[a] = out < 0 ? partial_placement() : shard_placement(out, cuts.order[a]);
     for (int i = 0; i < rules.operands(); ++i) {
       const int dim = dim_of(rules.operand(i), r.letter[a]);
       if (dim >= 0) {
-        r.operand[i][a] = shard_placement(dim, order[a]);
+        r.operand[i][a] = shard_placement(dim, cuts.order[a]);
         r.gradient[i][a] = r.operand[i][a];
       } else if (!complete && !(rules.added(i) && out < 0)) {
         r.gradient[i][a] = partial_placement();
@@ -130,6 +112,46 @@ constexpr resolved_layer<Mesh::axes> resolve(index_rules const& rules, placement
     r.gradient[i] = r.gradient[i].normalized();
   }
   return r;
+}
+
+/// Which letter each axis cuts for an input that arrives in layout `incoming`.
+///
+/// Axes that a split word names cut what it names. Another axis keeps cutting the input as it does where that cut
+/// flows through the layer; else the input is made whole along it. A partial input is reduced.
+template <class Mesh>
+constexpr letter_cuts cuts_for(index_rules const& rules, placements<Mesh::axes> const& incoming,
+                               named_cuts<Mesh::axes> const& named) {
+  constexpr int axes = Mesh::axes;
+  constexpr char no_letter = resolved_layer<axes>::no_letter;
+  letter_cuts r;
+  for (int a = 0; a < axes; ++a) r.letter[a] = no_letter;
+  for (int i = 0; i < named.count; ++i) {
+    r.letter[named.list[i].axis] = rules.cuts[rules.find(named.list[i].word)].letter;
+    r.order[named.list[i].axis] = 16 + named.list[i].order;
+  }
+  const std::string_view input = rules.operand(0);
+  for (int d = 0; d < static_cast<int>(input.size()); ++d) {
+    index_t parts = 1;
+    for (int a = 0; a < axes; ++a)
+      if (r.letter[a] == input[static_cast<std::size_t>(d)]) parts *= Mesh::sizes[static_cast<std::size_t>(a)];
+    for (int cut = 0; cut < incoming.cuts(d); ++cut) {
+      const int a = incoming.axis_cutting(d, cut);
+      const int rule = rules.find(input[static_cast<std::size_t>(d)]);
+      if (r.letter[a] != no_letter || rule < 0 || !rules.cuts[rule].flows) continue;
+      parts *= Mesh::sizes[static_cast<std::size_t>(a)];
+      if (!divides(rules.cuts[rule], parts)) break;
+      r.letter[a] = rules.cuts[rule].letter;
+      r.order[a] = cut;
+    }
+  }
+  return r;
+}
+
+/// All layouts of a layer for an input that arrives in layout `incoming`; see `cuts_for`.
+template <class Mesh>
+constexpr resolved_layer<Mesh::axes> resolve(index_rules const& rules, placements<Mesh::axes> const& incoming,
+                                             named_cuts<Mesh::axes> const& named) {
+  return lay_out<Mesh::axes>(rules, cuts_for<Mesh>(rules, incoming, named));
 }
 
 }  // namespace detail

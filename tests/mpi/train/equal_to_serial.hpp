@@ -3,6 +3,7 @@
 #include "support/worlds.hpp"
 
 #include <tessera/plan/parallel.hpp>
+#include <tessera/train/batches.hpp>
 #include <tessera/train/trainer.hpp>
 
 #include <map>
@@ -36,7 +37,8 @@ run_result train(Team& team, shape<Rank> const& extents, index_t classes, Optimi
   for (index_t s = 0; s < steps; ++s) {
     const auto images = worlds::values<T>(extents, static_cast<std::uint64_t>(s));
     const auto x = distribute<typename input_type::layout_type>(team, images);
-    const auto labels = worlds::rows_of(worlds::labels(rows, classes, static_cast<std::uint64_t>(s)), x.part()[0]);
+    const auto labels =
+        worlds::rows_of(worlds::labels(rows, classes, static_cast<std::uint64_t>(s)), output_rows(net, rows));
     result.losses.push_back(fit.step(x, labels));
   }
   net.for_each_parameter([&](std::string const& name, auto const& value) {

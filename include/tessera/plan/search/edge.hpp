@@ -1,0 +1,184 @@
+#pragma once
+
+#include <tessera/core/layout.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tessera {
+
+/// What a value of a model does along each mesh axis, forward and backward, in one number: a byte an axis. Between two
+/// layers it says how the value is laid out and along which of the axes that replicate it its gradient comes back as a
+/// partial sum; a layer's input is described alike. (The gradient along other axes follows: cut where the value is cut,
+/// whole where the value is partial.)
+using edge_code = std::uint64_t;
+
+namespace edge {
+
+inline constexpr unsigned whole = 0;            ///< replicated, the gradient too
+inline constexpr unsigned partial = 1;          ///< a partial sum, its gradient replicated
+inline constexpr unsigned partial_gradient = 2; ///< replicated, its gradient a partial sum
+/// Cut along `dim`, after `order` other axes.
+constexpr unsigned cut(int dim, int order) { return static_cast<unsigned>(8 + 8 * dim + order); }
+
+constexpr unsigned at(edge_code code, int axis) { return static_cast<unsigned>(code >> (8 * axis) & 0xff); }
+constexpr edge_code with(edge_code code, int axis, unsigned what) {
+  return (code & ~(edge_code{0xff} << (8 * axis))) | edge_code{what} << (8 * axis);
+}
+
+}  // namespace edge
+
+/// The code of a value in `layout` whose gradient is partial along the axes of `partial_gradients`, which replicate it.
+template <int Axes>
+constexpr edge_code edge_of(placements<Axes> const& layout, axis_set partial_gradients = 0) {
+  edge_code code = 0;
+  for (int a = 0; a < Axes; ++a) {
+    placement const& p = layout[a];
+    const unsigned what = p.is_shard()                   ? edge::cut(p.dim, p.order)
+                          : p.is_partial()               ? edge::partial
+                          : (partial_gradients >> a & 1) ? edge::partial_gradient
+                                                         : edge::whole;
+    code |= edge_code{what} << (8 * a);
+  }
+  return code;
+}
+
+/// The layout of the value.
+template <int Axes>
+constexpr placements<Axes> layout_of_edge(edge_code code) {
+  placements<Axes> layout;
+  for (int a = 0; a < Axes; ++a) {
+    const unsigned what = edge::at(code, a);
+    if (what == edge::partial) layout[a] = partial_placement();
+    if (what >= 8) layout[a] = shard_placement(static_cast<int>(what / 8) - 1, static_cast<int>(what % 8));
+  }
+  return layout;
+}
+/// The axes along which a replicated value's gradient is partial.
+template <int Axes>
+constexpr axis_set partial_gradients_of(edge_code code) {
+  unsigned set = 0;
+  for (int a = 0; a < Axes; ++a)
+    if (edge::at(code, a) == edge::partial_gradient) set |= 1u << a;
+  return static_cast<axis_set>(set);
+}
+/// The layout of the gradient as whoever takes the value makes it.
+template <int Axes>
+constexpr placements<Axes> gradient_of_edge(edge_code code) {
+  placements<Axes> layout = dual(layout_of_edge<Axes>(code));
+  for (int a = 0; a < Axes; ++a)
+    if (edge::at(code, a) == edge::partial_gradient) layout[a] = partial_placement();
+  return layout;
+}
+/// The code with gradients whole: the layout alone.
+template <int Axes>
+constexpr edge_code value_of_edge(edge_code code) {
+  for (int a = 0; a < Axes; ++a)
+    if (edge::at(code, a) == edge::partial_gradient) code = edge::with(code, a, edge::whole);
+  return code;
+}
+
+/// All codes of a value of so many dimensions: each axis cuts a dimension or replicates, with a whole or, with
+/// `gradients`, a partial gradient, and, with `partials`, makes it a partial sum. Axes of one device replicate.
+template <int Axes>
+constexpr std::vector<edge_code> all_edges(mesh_sizes<Axes> const& mesh, int rank, bool gradients, bool partials) {
+  std::vector<edge_code> all{0};
+  for (int a = 0; a < Axes; ++a) {
+    if (mesh[a] == 1) continue;
+    std::vector<edge_code> longer;
+    for (const edge_code code : all) {
+      longer.push_back(code);
+      if (gradients) longer.push_back(edge::with(code, a, edge::partial_gradient));
+      if (partials) longer.push_back(edge::with(code, a, edge::partial));
+      for (int d = 0; d < rank; ++d) {
+        const auto cuts_too = [&](int b) { return static_cast<int>(edge::at(code, b) / 8) == d + 1; };
+        int cuts = 0;
+        for (int b = 0; b < a; ++b) cuts += cuts_too(b);
+        for (int order = 0; order <= cuts; ++order) {
+          edge_code cut = edge::with(code, a, edge::cut(d, order));
+          for (int b = 0; b < a; ++b)
+            if (cuts_too(b) && static_cast<int>(edge::at(code, b) % 8) >= order)
+              cut = edge::with(cut, b, edge::at(cut, b) + 1);
+          longer.push_back(cut);
+        }
+      }
+    }
+    all = longer;
+  }
+  return all;
+}
+
+/// A list of codes that knows the place of each.
+///
+/// (Plain arrays: the classes of the standard library take most of the time of a constant evaluation.)
+struct edge_list {
+  std::span<edge_code const> codes{};
+  edge_code const* first = nullptr;
+  std::int16_t const* places = nullptr;
+  int count = 0;
+  int axes = 0;
+  int base = 0;  ///< digits a code may have in `places`
+
+  constexpr int size() const { return count; }
+  constexpr edge_code operator[](int i) const { return first[i]; }
+  constexpr edge_code const* begin() const { return first; }
+  constexpr edge_code const* end() const { return first + count; }
+  /// The place of a code that is in the list.
+  constexpr int place(edge_code code) const { return places[digits(code, axes, base)]; }
+
+  /// A number of its own for each code whose digits are below `base`.
+  static constexpr int digits(edge_code code, int axes, int base) {
+    int number = 0;
+    for (int a = 0; a < axes; ++a) {
+      const int what = static_cast<int>(edge::at(code, a));
+      // Orders are below the number of axes.
+      number = number * base + (what < 8 ? what : 3 + (what / 8 - 1) * axes + what % 8);
+    }
+    return number;
+  }
+};
+
+namespace detail {
+
+template <auto Sizes, int Rank, bool Gradients, bool Partials>
+struct stored_edges {
+  static constexpr int axes = static_cast<int>(sizeof(Sizes.along) / sizeof(int));
+  static constexpr int base = 3 + Rank * axes;
+  static constexpr std::size_t count = all_edges(Sizes, Rank, Gradients, Partials).size();
+  static constexpr auto codes = [] {
+    std::array<edge_code, count> out{};
+    std::size_t i = 0;
+    for (const edge_code code : all_edges(Sizes, Rank, Gradients, Partials)) out[i++] = code;
+    return out;
+  }();
+  static constexpr auto places = [] {
+    constexpr std::size_t numbers = [] {
+      std::size_t n = 1;
+      for (int a = 0; a < axes; ++a) n *= static_cast<std::size_t>(base);
+      return n;
+    }();
+    std::array<std::int16_t, numbers> out{};
+    for (std::size_t i = 0; i < count; ++i)
+      out[static_cast<std::size_t>(edge_list::digits(codes[i], axes, base))] = static_cast<std::int16_t>(i);
+    return out;
+  }();
+};
+
+template <class Stored>
+inline constexpr edge_list list_of_edges{Stored::codes, Stored::codes.data(), Stored::places.data(), static_cast<int>(Stored::count),
+                                         Stored::axes, Stored::base};
+
+}  // namespace detail
+
+/// The ways in which a value of so many dimensions can be taken on a mesh, those in which one can be made, and the
+/// latter without their gradients.
+template <auto Sizes, int Rank>
+inline constexpr edge_list ways_to_take = detail::list_of_edges<detail::stored_edges<Sizes, Rank, true, false>>;
+template <auto Sizes, int Rank>
+inline constexpr edge_list ways_to_make = detail::list_of_edges<detail::stored_edges<Sizes, Rank, true, true>>;
+template <auto Sizes, int Rank>
+inline constexpr edge_list values_to_make = detail::list_of_edges<detail::stored_edges<Sizes, Rank, false, true>>;
+
+}  // namespace tessera

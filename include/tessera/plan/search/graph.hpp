@@ -1,0 +1,264 @@
+#pragma once
+
+#include <tessera/layer/kept.hpp>
+#include <tessera/plan/search/layer_ways.hpp>
+#include <tessera/plan/search/node.hpp>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tessera {
+
+/// What a node of a search's graph is: one layer, a layout word, layers in order, two sides that are added, or a part
+/// that runs forward twice.
+enum class search_kind : std::uint8_t { layer, word, chain, residual, recompute };
+
+/// A value of a model, all devices together.
+struct search_value {
+  int rank = 0;
+  double bytes = 0;
+};
+
+/// A part of a model as a planner sees it at run time. Parts that are equal (type, input, passes) are one node.
+///
+/// Codes of edges are named by their places in `all_edges`: of ways to take a value, ways to make one, and values
+/// without gradients.
+struct search_node {
+  search_kind kind = search_kind::layer;
+  search_value input{};
+  search_value output{};
+  int forwards = 1;          ///< how often its forward pass runs in a step
+  bool wants_input = false;  ///< whether the gradient of its input is wanted
+  bool learns = false;       ///< whether anything in it is trained
+  int layers = 0;            ///< in it, each as often as it comes
+  int sums = 0;              ///< of residuals in it, the same
+  std::string_view name{};   ///< of a layer: its type
+  /// Of a chain its parts; of a residual the branch and, unless that is the input itself, the shortcut; of a recompute
+  /// one.
+  std::vector<int> parts{};
+
+  /// Of a layer: how it can be cut, what a device with the largest blocks keeps for it then, and how it can run.
+  std::vector<detail::letter_cuts> cuts{};
+  std::vector<index_t> cut_bytes{};
+  std::vector<layer_way> ways{};
+  int tie = -1;              ///< which of the weights of the graph that several layers share is among its own
+  bool memory_known = true;  ///< whether it tells what it keeps
+
+  /// Of a word: what it makes of each value (places among values).
+  std::vector<std::int16_t> targets{};
+
+  /// Of a residual: the time of adding by the way in which the sum is taken, and of adding both parts of the input's
+  /// gradient by the input's value. The sum may be taken in any way, or only with the layout of the shortcut; the input
+  /// may be brought to any layout before, by a layout word, or not.
+  std::vector<search_time> sum_times{};
+  std::vector<search_time> gradient_sum_times{};
+  bool any_layout = false;
+  bool any_input = false;
+
+  /// Of a recompute: the bytes of its input by its value.
+  std::vector<index_t> kept_bytes{};
+
+  /// Whether it is a word that leaves all values as they are.
+  bool changes_nothing() const {
+    if (kind != search_kind::word) return false;
+    for (std::size_t v = 0; v < targets.size(); ++v)
+      if (targets[v] != static_cast<std::int16_t>(v)) return false;
+    return true;
+  }
+  /// The least that it keeps itself, its parts apart.
+  index_t least_bytes() const {
+    std::vector<index_t> const& bytes = kind == search_kind::recompute ? kept_bytes : cut_bytes;
+    return bytes.empty() ? 0 : *std::min_element(bytes.begin(), bytes.end());
+  }
+};
+
+/// A model, or any other part, for a planner. The root is the last node.
+template <int Axes>
+struct search_graph {
+  mesh_sizes<Axes> mesh{};
+  mesh_costs<Axes> costs{};
+  std::vector<search_node> nodes{};
+  int ties = 0;  ///< weights that several layers share
+  /// Of the loss, by the way of taking the output (gradients are whole), where it costs anything; below 0 where it does
+  /// not take it so.
+  std::vector<search_time> loss_times{};
+
+  search_node const& root() const { return nodes.back(); }
+};
+
+namespace detail {
+
+/// Marks that tell types and extents apart.
+template <class Node, auto Extents, bool WantsInput, int Forwards>
+inline constexpr char part_mark = 0;
+
+/// What a layer that is cut in some way keeps on the device with the largest blocks: values of parameters and states,
+/// gradients, `copies` of both for the optimizer, and what forward leaves for backward.
+template <class Problem, class Layer, auto Extents, class... P>
+index_t bytes_of_cut(resolved_layer<Problem::mesh::axes> const& resolved, bool keeps, index_t copies,
+                     parameter_list<P...> const*) {
+  using mesh = typename Problem::mesh;
+  constexpr auto known = [] {
+    auto extents = Extents;
+    for (int d = 0; d < extents.rank; ++d)
+      if (extents[d] == dynamic) extents[d] = Problem::unknown;
+    return extents;
+  }();
+  index_t bytes = 0;
+  [[maybe_unused]] int operand = 0;
+  ((bytes += local_bytes<mesh>(resolved.operand[++operand], P::extents, {}, Problem::element_bytes) *
+             (P::trainable ? 2 + copies : 1)),
+   ...);
+  if constexpr (layer_of_known_memory<Layer, known, mesh>)
+    if (keeps) bytes += bytes_kept_by<Layer, known, mesh>(resolved, {}, Problem::element_bytes);
+  return bytes;
+}
+
+template <class Problem>
+class graph_builder {
+  using mesh = typename Problem::mesh;
+  static constexpr int axes = mesh::axes;
+
+ public:
+  explicit graph_builder(index_t copies) : copies_(copies) {
+    out_.mesh = mesh::value;
+    out_.costs = Problem::costs;
+  }
+  search_graph<axes> take() { return std::move(out_); }
+
+  /// The place of a node, made now unless there is one like it.
+  template <class Node, auto Extents, bool WantsInput, int Forwards>
+  int add() {
+    void const* const key = &part_mark<Node, Extents, WantsInput, Forwards>;
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    constexpr auto output = after_node<Node, Extents>::extents;
+    search_node node;
+    node.input = {Extents.rank, Problem::template bytes_of<Extents>()};
+    node.output = {output.rank, Problem::template bytes_of<output>()};
+    node.forwards = Forwards;
+    node.wants_input = WantsInput;
+    node.learns = learning<Node>;
+    fill<Node, Extents, WantsInput, Forwards>(node, static_cast<Node const*>(nullptr));
+    for (const int part : node.parts) {
+      node.layers += out_.nodes[static_cast<std::size_t>(part)].layers;
+      node.sums += out_.nodes[static_cast<std::size_t>(part)].sums;
+    }
+    const int place = static_cast<int>(out_.nodes.size());
+    out_.nodes.push_back(std::move(node));
+    known_.emplace(key, place);
+    return place;
+  }
+
+ private:
+  template <class Node, auto Extents, bool WantsInput, int Forwards, class... Layers>
+  void fill(search_node& node, chain<Layers...> const*) {
+    node.kind = search_kind::chain;
+    add_layers<chain<Layers...>, 0, Extents, WantsInput, Forwards>(node);
+  }
+  template <class Chain, int I, auto Extents, bool WantsInput, int Forwards>
+  void add_layers(search_node& node) {
+    if constexpr (I < Chain::count) {
+      using layer = bare<type_at<I, typename Chain::layers>>;
+      const int part = add<layer, Extents, WantsInput, Forwards>();
+      if (!out_.nodes[static_cast<std::size_t>(part)].changes_nothing()) node.parts.push_back(part);
+      add_layers<Chain, I + 1, after_node<layer, Extents>::extents, WantsInput || learning<layer>, Forwards>(node);
+    }
+  }
+
+  template <class Node, auto Extents, bool WantsInput, int Forwards, class Branch, class Shortcut>
+  void fill(search_node& node, residual<Branch, Shortcut> const*) {
+    constexpr bool plain = std::is_same_v<Shortcut, identity>;
+    constexpr auto output = after_node<Node, Extents>::extents;
+    node.kind = search_kind::residual;
+    node.sums = 1;
+    node.any_layout = plain || is_chain<bare<Shortcut>>;
+    node.any_input = true;
+    for (const edge_code code : all_edges(mesh::value, output.rank, true, false))
+      node.sum_times.push_back(Forwards * time_of_sum(code, output));
+    if (WantsInput)
+      for (const edge_code code : all_edges(mesh::value, Extents.rank, false, true))
+        node.gradient_sum_times.push_back(time_of_sum(code, Extents));
+    node.parts.push_back(add<bare<Branch>, Extents, WantsInput, Forwards>());
+    if constexpr (!plain) node.parts.push_back(add<bare<Shortcut>, Extents, WantsInput, Forwards>());
+  }
+
+  template <int Rank>
+  static search_time time_of_sum(edge_code code, shape<Rank> const& extents) {
+    const double elements = largest_size(mesh::value, layout_of_edge<axes>(code), extents, Problem::unknown);
+    const double bytes = 3 * elements * static_cast<double>(Problem::element_bytes);
+    return picoseconds(Problem::machine.seconds(0, bytes, Problem::element_bytes, kernel_kind::map));
+  }
+
+  template <class Node, auto Extents, bool WantsInput, int Forwards, class Layer>
+  void fill(search_node& node, recompute<Layer> const*) {
+    node.kind = search_kind::recompute;
+    constexpr bool again = WantsInput || learning<bare<Layer>>;
+    for (const edge_code code : all_edges(mesh::value, Extents.rank, false, true)) {
+      const auto block = largest_block(mesh::value, layout_of_edge<axes>(code), Extents, Problem::unknown);
+      node.kept_bytes.push_back(again ? block_bytes(block.size(), Problem::element_bytes) : 0);
+    }
+    node.parts.push_back(add<bare<Layer>, Extents, WantsInput, Forwards + int{again}>());
+  }
+
+  template <class Node, auto Extents, bool WantsInput, int Forwards>
+  void fill(search_node& node, void const*) {
+    if constexpr (is_word<Node>) {
+      node.kind = search_kind::word;
+      constexpr auto& values = values_to_make<mesh::value, Extents.rank>;
+      for (const edge_code code : values.codes)
+        node.targets.push_back(static_cast<std::int16_t>(values.place(
+            edge_of(target_of_word<mesh>(layout_of_edge<axes>(code), static_cast<Node const*>(nullptr))))));
+    } else {
+      constexpr auto* parameters = static_cast<typename Node::parameters const*>(nullptr);
+      node.kind = search_kind::layer;
+      node.name = short_type_text<Node>();
+      node.layers = 1;
+      node.memory_known = layer_of_known_memory<Node, Extents, mesh>;
+      note_ties(node, parameters);
+      node.cuts = ways_to_cut<Problem, Node, Extents>();
+      for (std::size_t i = 0; i < node.cuts.size(); ++i) {
+        each_way<Problem, Node, Extents, WantsInput, Forwards>(node.cuts[i], static_cast<int>(i),
+                                                               [&](layer_way const& way) { node.ways.push_back(way); });
+        const auto resolved = lay_out<axes>(Node::template rules<Extents>(), node.cuts[i]);
+        // What a recomputed part makes again lives only while its own backward runs.
+        const bool keeps = (WantsInput || learning<Node>)&&Forwards == 1;
+        node.cut_bytes.push_back(bytes_of_cut<Problem, Node, Extents>(resolved, keeps, copies_, parameters));
+      }
+    }
+  }
+
+  template <class... P>
+  void note_ties(search_node& node, parameter_list<P...> const*) {
+    static_assert((0 + ... + (std::is_void_v<typename P::tie> ? 0 : 1)) <= 1,
+                  "tessera: a planner takes layers of which at most one parameter is tied; tie the weights of several "
+                  "layers instead");
+    for (void const* const tie : {static_cast<void const*>(nullptr), tie_of<typename P::tie>...})
+      if (tie != nullptr) node.tie = ties_.emplace(tie, static_cast<int>(ties_.size())).first->second;
+    out_.ties = static_cast<int>(ties_.size());
+  }
+
+  search_graph<axes> out_{};
+  index_t copies_;
+  std::unordered_map<void const*, int> known_{};
+  std::unordered_map<void const*, int> ties_{};
+};
+
+}  // namespace detail
+
+/// The graph of a model with an input of `Extents`, of which no gradient is wanted. `copies` is how many values an
+/// optimizer keeps for each parameter (0 for plain gradient descent, 1 with momentum, 2 for Adam).
+///
+/// Bytes are those of parameters, states, gradients, optimizer, and of all that layers keep from forward to backward,
+/// as if no two of them kept the same block: an upper bound. A recomputed part keeps its input only. What a pass has at
+/// one time beside these (scratch, gradients of activations, what a recomputed part makes again) is not among them.
+template <class Problem, class Model, auto Extents>
+search_graph<Problem::mesh::axes> graph_of(index_t copies = 0) {
+  detail::graph_builder<Problem> builder(copies);
+  builder.template add<detail::bare<Model>, Extents, false, 1>();
+  return builder.take();
+}
+
+}  // namespace tessera

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <tessera/plan/search/front.hpp>
+
+namespace tessera::detail {
+
+/// The front after the sum of a residual, and where each of its values comes from: in which way the input is made for
+/// branch and shortcut, and the values at their ends. `origin` is the input, and
+/// `choice` the way in which the sum is taken.
+template <int Made>
+struct sum_front : edge_front<Made> {
+  using places = std::int16_t[static_cast<std::size_t>(Made)];
+  places branch_start = {};
+  places branch_end = {};
+  places shortcut_start = {};
+  places shortcut_end = {};
+};
+
+/// The sides of a residual meet: what is the same for all values of the sum.
+///
+/// `In` and `Out` are the numbers of ways of making input and output, `Taken` those of taking the output.
+template <int Axes, int In, int Out, int Taken>
+struct meeting {
+  mesh_sizes<Axes> mesh{};
+  mesh_costs<Axes> costs{};
+  int input_rank = 0;
+  double input_bytes = 0;
+  bool wants_input = false;
+  edge_list inputs{};  ///< ways of making the input
+  edge_list taken{};   ///< ways of taking the sum
+  edge_list outputs{};
+  /// The input's front, and its times where the gradient may be handed back partial along fewer axes.
+  edge_front<In> input{};
+  search_times<In> soonest{};
+  /// Of adding branch and shortcut, by the way in which the sum is taken; of adding both parts of the input's gradient.
+  search_times<Taken> adding{};
+  search_times<In> adding_gradients{};
+
+  /// The input's time, when the sides hand its gradient back in these ways: partial where both do.
+  constexpr search_time input_time(int branch, int shortcut, int& start) const {
+    const edge_code one = inputs[branch];
+    const edge_code two = inputs[shortcut];
+    edge_code both = one;
+    for (int a = 0; a < Axes; ++a)
+      if (edge::at(one, a) != edge::at(two, a)) both = edge::with(both, a, edge::whole);
+    start = inputs.place(both);
+    if (!input.reaches(start)) return unreachable_time;
+    search_time time = input.time[start];
+    if (!wants_input) return time;
+    time += adding_gradients.at[start];
+    for (const edge_code side : {one, two})
+      if (side != both)
+        time += picoseconds(seconds_of(
+            cost_of_route(mesh, costs,
+                          find_route(mesh, gradient_of_edge<Axes>(side), gradient_of_edge<Axes>(both), input_rank)),
+            input_bytes));
+    return time;
+  }
+
+  /// Whether two ways of making the input have one value.
+  constexpr bool alike(int a, int b) const {
+    return value_of_edge<Axes>(inputs[a]) == value_of_edge<Axes>(inputs[b]);
+  }
+
+  constexpr void offer(sum_front<Out>& out, int k, search_time time, int start, int branch_start, int branch_end,
+                       int shortcut_start, int shortcut_end) const {
+    const int made = outputs.place(taken[k]);
+    if (time >= out.time[made]) return;
+    out.offer(made, time, start, k, start);
+    out.branch_start[made] = static_cast<std::int16_t>(branch_start);
+    out.branch_end[made] = static_cast<std::int16_t>(branch_end);
+    out.shortcut_start[made] = static_cast<std::int16_t>(shortcut_start);
+    out.shortcut_end[made] = static_cast<std::int16_t>(shortcut_end);
+  }
+};
+
+/// The least over gradients that are whole along more axes: what the input costs a side that hands its gradient back so,
+/// the other side doing its best.
+template <int Axes, int In>
+constexpr search_times<In> soonest_inputs(edge_front<In> const& input, edge_list const& inputs) {
+  auto out = search_times<In>::all(-1);
+  for (int m = 0; m < In; ++m)
+    for (int other = 0; other < In; ++other) {
+      const bool below = value_of_edge<Axes>(inputs[m]) == value_of_edge<Axes>(inputs[other]) &&
+                         (partial_gradients_of<Axes>(inputs[other]) & ~partial_gradients_of<Axes>(inputs[m])) == 0;
+      if (!below || !input.reaches(other)) continue;
+      const search_time t = input.time[other];
+      search_time& best = out.at[m];
+      if (best < 0 || t < best) best = t;
+    }
+  return out;
+}
+
+/// Whether the sum may be taken in this way where it has the layout of its shortcut.
+template <int Axes>
+constexpr bool keeps_layout_of(edge_code shortcut, edge_code taken) {
+  for (int a = 0; a < Axes; ++a) {
+    const unsigned made = edge::at(shortcut, a);
+    const unsigned sum = edge::at(taken, a);
+    if (made >= 8 ? sum != made : sum >= 8) return false;
+  }
+  return true;
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,62 @@
+#include "equal_to_serial.hpp"
+
+#include <tessera/layer/activation.hpp>
+#include <tessera/layer/linear.hpp>
+#include <tessera/layer/relu.hpp>
+#include <tessera/model/resnet.hpp>
+#include <tessera/plan/auto_parallel.hpp>
+
+// Plans that a search finds train as the serial model does. The machines below make plans of different kinds the best.
+
+namespace {
+
+using namespace equal_to_serial;
+
+/// Slow devices, links that cost next to nothing: every layer is cut by every axis.
+struct slow_devices {
+  static constexpr machine_description about{.peak = {1e8, 1e8, 0, 0},
+                                             .bytes_per_second = 1e8,
+                                             .memory = tessera::index_t{1} << 34,
+                                             .launch = 1e-9,
+                                             .levels = {{0, {1e-7, 1e-11}, "links"}}};
+};
+/// Links that make moving activations cheap beside gradients: weights are cut.
+struct small_latency {
+  static constexpr machine_description about{.peak = {1e10, 1e10, 0, 0},
+                                             .bytes_per_second = 1e10,
+                                             .memory = tessera::index_t{1} << 34,
+                                             .launch = 1e-9,
+                                             .levels = {{0, {1e-9, 1e-8}, "links"}}};
+};
+
+struct mlp : chain<linear<12, 20>, gelu, residual<chain<linear<20, 20>, relu>>, linear<20, 7>> {};
+struct pictures : chain<conv2d<3, 8, window<3, 1, 1>, no_bias>, batch_norm2d<8>, relu, model::residual_block<8>,
+                        model::conv_unit<8, 12, 2>, global_avg_pool<>, flatten<>, linear<12, 5>> {};
+
+template <class Dp, class Tp>
+using found_mlp = auto_parallel<mlp, input<rows, 12>, mesh<Dp, Tp>, slow_devices>;
+template <class Dp, class Tp>
+using found_weights = auto_parallel<mlp, input<rows, 12>, mesh<Dp, Tp>, small_latency, only<split_output, split_input>>;
+template <class Dp, class Tp>
+using found_pictures = auto_parallel<pictures, input<rows, 3, 9, 8>, mesh<Dp, Tp>, slow_devices>;
+
+template <class T, template <class, class> class Model, int Rank>
+void on_some_meshes(shape<Rank> const& extents, tessera::index_t classes, double bound) {
+  const momentum by{.learning_rate = 0.05};
+  const auto wanted = serial<T, Model>(extents, classes, by);
+  on_mesh<T, Model, 1, 1>(wanted, extents, classes, by, bound);
+  on_mesh<T, Model, 1, 2>(wanted, extents, classes, by, bound);
+  on_mesh<T, Model, 2, 2>(wanted, extents, classes, by, bound);
+}
+
+}  // namespace
+
+TEST_CASE("a plan that was searched for trains as the serial model") {
+  on_some_meshes<double, found_mlp>(shape<2>{{rows, 12}}, 7, 1e-12);
+}
+TEST_CASE("a plan of cut weights that was searched for trains as the serial model") {
+  on_some_meshes<double, found_weights>(shape<2>{{rows, 12}}, 7, 1e-12);
+}
+TEST_CASE("a plan of a residual network that was searched for trains as the serial model") {
+  on_some_meshes<double, found_pictures>(shape<4>{{rows, 3, 9, 8}}, 5, 1e-8);
+}

@@ -1,0 +1,83 @@
+#include <tessera/plan/auto_parallel.hpp>
+
+#include <tessera/layer/activation.hpp>
+#include <tessera/model/resnet.hpp>
+#include <tessera/model/transformer.hpp>
+#include <tessera/plan/machines/ascend_910_server.hpp>
+#include <tessera/plan/priced_layers.hpp>
+#include <tessera/plan/search/planner.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+// What the search finds while compiling is as good as what the planner finds at run time, which is compared with all
+// combinations of choices (planner.cpp); and its time is that of the model it makes, priced layer by layer.
+
+namespace {
+
+using namespace tessera;
+using tessera::index_t;
+
+struct two : axis<2> {};
+struct four : axis<4> {};
+using line = mesh<four>;
+using grid = mesh<two, four>;
+
+/// Slow devices on fast links, where splits of all kinds pay.
+struct close_by {
+  static constexpr machine_description about{.peak = {0, 1e9, 0, 0},
+                                             .bytes_per_second = 1e9,
+                                             .memory = index_t{1} << 34,
+                                             .launch = 1e-7,
+                                             .levels = {{2, {1e-6, 1e-9}, "near"}, {0, {3e-6, 4e-9}, "far"}}};
+};
+/// Fast devices on slow links.
+struct far_apart {
+  static constexpr machine_description about{.peak = {0, 1e12, 0, 0},
+                                             .half = 1e6,
+                                             .bytes_per_second = 1e11,
+                                             .memory = index_t{1} << 34,
+                                             .launch = 1e-6,
+                                             .levels = {{0, {1e-5, 1e-8}, "links"}}};
+};
+
+template <class Model, class Input, class Mesh, class Machine>
+void compare() {
+  using search = auto_parallel_search<Model, Input, Mesh, Machine>;
+  planner<Mesh::axes> at_run_time(graph_of<typename search::problem, Model, Input::extents>(1));
+  const auto best = at_run_time.best();
+  // Outputs have three dimensions or four, of which the loss costs nothing; ways that begin whole count a picosecond an
+  // axis.
+  CHECK(search::time >= best.time);
+  CHECK(search::time <= best.time + 2);
+
+  using found = plan<typename search::type, Mesh>;
+  const double priced = price_layers<typename found::bound>(search::problem::machine, search::problem::costs, {},
+                                                            found::loss_layout, false, true)
+                            .additive();
+  // Each of some hundred costs is rounded to a picosecond.
+  CHECK(std::abs(priced - search::seconds) < 5e-10);
+}
+
+struct mlp : chain<linear<48, 96>, gelu, linear<96, 40>, relu, linear<40, 8>> {};
+struct sums : chain<linear<24, 24>, residual<chain<linear<24, 24>, relu>>,
+                    residual<chain<linear<24, 16>, relu>, chain<linear<24, 16>>>,
+                    residual<chain<linear<16, 16>>, linear<16, 16>>> {};
+struct images : chain<conv2d<3, 8, window<3, 1, 1>>, batch_norm2d<8>, relu, max_pool2d<window<2, 2>>,
+                      recompute<model::residual_block<8>>, global_avg_pool<>> {};
+struct words : chain<recompute<model::encoder_block<32, 4, 64>>, model::encoder_block<32, 4, 64>,
+                     model::encoder_block<32, 4, 64>> {};
+
+}  // namespace
+
+TEST_CASE("a plan found while compiling takes as long as the best at run time") {
+  compare<mlp, input<6, 4, 48>, grid, close_by>();
+  compare<mlp, input<6, 4, 48>, grid, far_apart>();
+  compare<sums, input<16, 2, 24>, line, close_by>();
+  compare<sums, input<16, 2, 24>, line, far_apart>();
+  compare<sums, input<16, 2, 24>, grid, close_by>();
+  compare<images, input<4, 3, 16, 16>, line, close_by>();
+  compare<images, input<4, 3, 16, 16>, line, far_apart>();
+  compare<words, input<8, 12, 32>, grid, close_by>();
+}
