@@ -140,12 +140,12 @@ constexpr layer_price price_of(machine_description const& machine, mesh_costs<Me
   constexpr auto* parameters = static_cast<typename Layer::parameters const*>(nullptr);
   layer_price price;
   detail::price_parameters<Mesh>(price, costs, resolved, element_bytes, parameters);
-  detail::each_kernel<Layer, Extents, Mesh>(resolved, unknown, [&](layer_pass pass, double flops, double elements,
-                                                                   kernel_kind kind) {
-    if (pass == layer_pass::input && !wants_input) return;
-    (pass == layer_pass::forward ? price.forward : price.backward) +=
-        machine.seconds(flops, elements * static_cast<double>(element_bytes), element_bytes, kind);
-  });
+  detail::each_kernel<Layer, Extents, Mesh>(
+      resolved, unknown, [&](layer_pass pass, double flops, double elements, kernel_kind kind) {
+        if (pass == layer_pass::input && !wants_input) return;
+        (pass == layer_pass::forward ? price.forward : price.backward) +=
+            machine.seconds(flops, elements * static_cast<double>(element_bytes), element_bytes, kind);
+      });
   if constexpr (detail::makes_calls<Layer, Extents, Mesh>) {
     const auto seconds_in = [&](phase when) {
       return detail::seconds_of_calls<Mesh>(costs, detail::own_calls<Layer, Extents, Mesh>(when, resolved, wants_input),

@@ -17,8 +17,8 @@ struct link_level {
   link_cost link{};    ///< of one message that a rank receives while all ranks of the group communicate
   char name[16] = "";  ///< for tables
   bool pairs = false;  ///< whether each two ranks have a link of their own, so that one hears from all others at once
-  /// How many times as fast buckets of gradients are all-reduced as these messages say: ranks of one host reduce them in
-  /// memory that they share.
+  /// How many times as fast buckets of gradients are all-reduced as these messages say: ranks of one host reduce them
+  /// in memory that they share.
   double buckets = 1;
 };
 

@@ -112,8 +112,8 @@ constexpr link_cost cost_of_step(mesh_sizes<Axes> const& mesh, mesh_costs<Axes> 
     bool lies_apart = false;
     for (int a = 0; a < Axes; ++a)
       if ((group >> a & 1) != 0)
-        lies_apart = lies_apart || (s.from[a].is_shard() && s.from[a].dim != 0) ||
-                     (s.to[a].is_shard() && s.to[a].dim != 0);
+        lies_apart =
+            lies_apart || (s.from[a].is_shard() && s.from[a].dim != 0) || (s.to[a].is_shard() && s.to[a].dim != 0);
     if (lies_apart) cost.seconds_per_byte += costs.packing * share;
     return cost;
   };

@@ -152,7 +152,8 @@ TEST_CASE("a machine of one level has the costs of redistribute/cost.hpp") {
   constexpr link_cost link{3, 0.5};
   constexpr machine_description flat{
       .peak = {}, .bytes_per_second = 1, .memory = 1, .levels = {{.ranks = 0, .link = link, .name = "net"}}};
-  constexpr auto costs = costs_on(mesh, flat);
+  auto costs = costs_on(mesh, flat);
+  costs.packing = 0;  // messages alone
   const auto net = uniform_links<2>(link);
   const shape<2> extents{{16, 24}};
   std::vector<placements<2>> layouts;
@@ -180,6 +181,38 @@ TEST_CASE("a machine of one level has the costs of redistribute/cost.hpp") {
       }
     }
   CHECK(compared > 80);
+}
+
+TEST_CASE("steps along another dimension than the first copy each byte of a block once") {
+  // 10 bytes a second, maps at twice that: 2 / 20 seconds for each byte read and written.
+  machine_description copies = about;
+  copies.speeds.maps = 2;
+  const auto costs = costs_on(mesh_sizes<1>{{4}}, copies);
+  CHECK(costs.packing == 0.1);
+  const placements<1> whole{};
+  const placements<1> rows{{shard_placement(0)}};
+  const placements<1> columns{{shard_placement(1)}};
+  const placements<1> sums{{partial_placement()}};
+  const auto per_byte = [&](placements<1> const& from, placements<1> const& to) {
+    return cost_of_step(mesh_sizes<1>{{4}}, costs, one_step(from, to)).seconds_per_byte;
+  };
+  CHECK(per_byte(rows, whole) == costs.gather[1].seconds_per_byte);
+  CHECK(per_byte(columns, whole) == doctest::Approx(costs.gather[1].seconds_per_byte + 0.1));
+  CHECK(per_byte(sums, rows) == costs.gather[1].seconds_per_byte);
+  CHECK(per_byte(sums, columns) == doctest::Approx(costs.gather[1].seconds_per_byte + 0.1));
+  CHECK(per_byte(sums, whole) == 2 * costs.gather[1].seconds_per_byte);
+  // Of what a rank receives, three quarters of its quarter.
+  CHECK(per_byte(rows, columns) == doctest::Approx((costs.exchange[1].seconds_per_byte + 0.1) * 3 / 16));
+}
+
+TEST_CASE("kernels of a kind take their time by its speed, after the launch") {
+  machine_description kinds = about;
+  kinds.speeds = {.convolutions = 2, .functions = 0.5};
+  CHECK(kinds.seconds(400, 0, 4, kernel_kind::convolution) == 2 + 0.5);
+  CHECK(kinds.seconds(0, 50, 4, kernel_kind::function) == 2 + 10);
+  CHECK(kinds.seconds(400, 50, 4) == 2 + 5);
+  kinds.speeds.norms = 0;
+  CHECK(fault_of(kinds) == machine_fault::rates);
 }
 
 TEST_CASE("the cost of a route is that of its steps") {
