@@ -18,6 +18,8 @@ struct chain {
   static constexpr int count = static_cast<int>(sizeof...(Layers));
 };
 
+struct unnumbered;  // layer/relayout.hpp
+
 namespace detail {
 /// Frees what an argument that was moved in holds; `X` is its type as a forwarding reference has it.
 template <class X>
@@ -64,6 +66,8 @@ struct bound_chain {
   using output = typename at<count - 1>::output;
 
   static constexpr bool only_layout = false;
+  /// Whether layers have numbers in the names of parameters.
+  static constexpr bool numbered = !std::is_same_v<type_at<0, typename Chain::layers>, unnumbered>;
 
   /// The elements of the input, as the first layer that computes takes them.
   template <class T>
@@ -161,7 +165,10 @@ class chain_node {
   /// split.
   template <int I, class F>
   void visit_child(std::string& path, F& f, int& place) {
-    if constexpr (!Bound::template at<I>::only_layout) {
+    if constexpr (Bound::template at<I>::only_layout) {
+    } else if constexpr (!Bound::numbered) {
+      at<I>().visit(path, f);
+    } else {
       const path_entry child(path, place++);
       at<I>().visit(path, f);
     }

@@ -27,6 +27,10 @@ struct cut_along {
   }
 };
 
+/// The first word of a chain whose one layer has the place of the chain in the names of parameters, as if the chain's
+/// layout words were not there. It changes nothing else.
+struct unnumbered {};
+
 /// A layer that brings its input to another layout, and the gradient back.
 template <auto Target, device_mesh Mesh, class Flow>
 struct bound_relayout {
@@ -85,6 +89,10 @@ struct bind<Layout, Mesh, Flow> {
 template <class... Axes, class Mesh, class Flow>
 struct bind<whole_along<Axes...>, Mesh, Flow> {
   using type = bound_relayout<whole_along<Axes...>::template target<Mesh>(Flow::layout), Mesh, Flow>;
+};
+template <class Mesh, class Flow>
+struct bind<unnumbered, Mesh, Flow> {
+  using type = bound_relayout<Flow::layout, Mesh, Flow>;
 };
 template <int Dim, class... Axes, class Mesh, class Flow>
 struct bind<cut_along<Dim, Axes...>, Mesh, Flow> {

@@ -100,10 +100,10 @@ struct tied_search {
   /// The search within a limit above the bound, and within a wider one where it finds nothing below.
   template <int Step>
   static constexpr auto search() {
-    constexpr search_time limit = bound + (bound >> (10 - Step)) + 1;
+    constexpr search_time limit = Step > 10 ? unreachable_time : bound + (bound >> (10 - Step)) + 1;
     using found = chain_front<Problem, nodes, Input::extents, false, 1, from_anywhere,
                               search_aim<ending_of(ending), limit, Tie>>;
-    if constexpr (best_of<found>().time - least_of(ending) < limit || Step == 10)
+    if constexpr (best_of<found>().time - least_of(ending) < limit || Step > 10)
       return std::type_identity<found>{};
     else
       return search<Step + 1>();

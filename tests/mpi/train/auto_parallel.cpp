@@ -29,7 +29,8 @@ struct small_latency {
                                              .levels = {{0, {1e-9, 1e-8}, "links"}}};
 };
 
-struct mlp : chain<linear<12, 20>, gelu, residual<chain<linear<20, 20>, relu>>, linear<20, 7>> {};
+struct mlp : chain<linear<12, 20>, gelu, residual<chain<linear<20, 20>, relu>>, residual<linear<20, 20>>,
+                   residual<chain<linear<20, 9>, relu>, linear<20, 9>>, linear<9, 7>> {};
 struct pictures : chain<conv2d<3, 8, window<3, 1, 1>, no_bias>, batch_norm2d<8>, relu, model::residual_block<8>,
                         model::conv_unit<8, 12, 2>, global_avg_pool<>, flatten<>, linear<12, 5>> {};
 
@@ -59,4 +60,12 @@ TEST_CASE("a plan of cut weights that was searched for trains as the serial mode
 }
 TEST_CASE("a plan of a residual network that was searched for trains as the serial model") {
   on_some_meshes<double, found_pictures>(shape<4>{{rows, 3, 9, 8}}, 5, 1e-8);
+}
+TEST_CASE("a layer that layout words were put before keeps its place in names") {
+  worlds::serial_team<mesh<data_axis<1>>> alone{serial_comm{}};
+  using named = chain<residual<chain<unnumbered, cut_along<0, data_axis<1>>, linear<3, 3>>>>;
+  auto net = alone.make<parallel<named, input<dynamic, 3>>, double>(seed{1});
+  std::vector<std::string> names;
+  net.for_each_parameter([&](std::string const& name, auto const&) { names.push_back(name); });
+  CHECK(names == std::vector<std::string>{"0.branch.weight", "0.branch.bias"});
 }

@@ -60,6 +60,22 @@ void compare() {
   CHECK(std::abs(priced - search::seconds) < 5e-10);
 }
 
+/// Whether a table of links has what `link_between` says of each pair of ways to make a value and to take it.
+template <class Mesh, class Machine, int Rank, int Forwards, int Backwards>
+void compare_links() {
+  using problem = search_problem<Mesh, Machine, float, detail::allow_all, 100>;
+  using table = detail::link_table<problem, Rank, Forwards, Backwards>;
+  for (int v = 0; v < table::value_count; ++v)
+    for (int k = 0; k < table::takes; ++k) {
+      const auto wanted = link_between(Mesh::value, problem::costs, Rank, table::values[v], table::taken[k],
+                                       {Forwards, Backwards});
+      auto const& found = table::rows.at[v]->at[k];
+      REQUIRE(table::made[found.made] == wanted.made);
+      REQUIRE(std::abs(found.cost.latency - wanted.cost.latency) < 1e-15);
+      REQUIRE(std::abs(found.cost.seconds_per_byte - wanted.cost.seconds_per_byte) < 1e-21);
+    }
+}
+
 struct mlp : chain<linear<48, 96>, gelu, linear<96, 40>, relu, linear<40, 8>> {};
 struct sums : chain<linear<24, 24>, residual<chain<linear<24, 24>, relu>>,
                     residual<chain<linear<24, 16>, relu>, chain<linear<24, 16>>>,
@@ -80,4 +96,10 @@ TEST_CASE("a plan found while compiling takes as long as the best at run time") 
   compare<images, input<4, 3, 16, 16>, line, close_by>();
   compare<images, input<4, 3, 16, 16>, line, far_apart>();
   compare<words, input<8, 12, 32>, grid, close_by>();
+}
+
+TEST_CASE("tables of links have the routes of values and of their gradients") {
+  compare_links<grid, close_by, 2, 1, 1>();
+  compare_links<grid, far_apart, 3, 2, 1>();
+  compare_links<line, close_by, 4, 1, 0>();
 }

@@ -140,9 +140,10 @@ requires(!comes_again<chain<Layers...>, Siblings...>) struct rebuilt<Pieces, Fir
   static constexpr int count = layers::count;
 };
 
+/// One layer with layout words keeps the layer's place.
 template <class... Nodes>
 struct only_node {
-  using type = chain<Nodes...>;
+  using type = chain<unnumbered, Nodes...>;
 };
 template <class Node>
 struct only_node<Node> {

@@ -40,6 +40,8 @@ template <int Dim, class... Axes>
 inline constexpr bool is_word<cut_along<Dim, Axes...>> = true;
 template <int Number>
 inline constexpr bool is_word<stage<Number>> = true;
+template <>
+inline constexpr bool is_word<unnumbered> = true;
 
 /// The layout that a word brings a value to.
 template <class Mesh, class Word>
