@@ -80,6 +80,7 @@ struct mlp : chain<linear<48, 96>, gelu, linear<96, 40>, relu, linear<40, 8>> {}
 struct sums : chain<linear<24, 24>, residual<chain<linear<24, 24>, relu>>,
                     residual<chain<linear<24, 16>, relu>, chain<linear<24, 16>>>,
                     residual<chain<linear<16, 16>>, linear<16, 16>>> {};
+struct first_sums : chain<residual<chain<linear<24, 24>, relu>>, residual<linear<24, 24>, linear<24, 24>>> {};
 struct images : chain<conv2d<3, 8, window<3, 1, 1>>, batch_norm2d<8>, relu, max_pool2d<window<2, 2>>,
                       recompute<model::residual_block<8>>, global_avg_pool<>> {};
 struct words : chain<recompute<model::encoder_block<32, 4, 64>>, model::encoder_block<32, 4, 64>,
@@ -93,6 +94,8 @@ TEST_CASE("a plan found while compiling takes as long as the best at run time") 
   compare<sums, input<16, 2, 24>, line, close_by>();
   compare<sums, input<16, 2, 24>, line, far_apart>();
   compare<sums, input<16, 2, 24>, grid, close_by>();
+  compare<first_sums, input<5, 3, 24>, line, close_by>();
+  compare<first_sums, input<5, 3, 24>, line, far_apart>();
   compare<images, input<4, 3, 16, 16>, line, close_by>();
   compare<images, input<4, 3, 16, 16>, line, far_apart>();
   compare<words, input<8, 12, 32>, grid, close_by>();

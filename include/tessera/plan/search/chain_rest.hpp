@@ -158,13 +158,15 @@ struct part_rest<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forwa
   static constexpr bool plain = std::is_same_v<Shortcut, identity>;
   static constexpr bool branch_wanted = WantsInput || learning<bare<Branch>>;
   static constexpr bool shortcut_wanted = WantsInput || learning<bare<Shortcut>>;
+  /// Whether gradients of the sum are.
+  static constexpr bool sum_wanted = branch_wanted || shortcut_wanted;
   using in = edge_of_extents<Problem, Extents>;
   static constexpr auto output = after_node<bare<Branch>, Extents>::extents;
   using out = edge_of_extents<Problem, output>;
 
   /// From the sum, by the ways of making it.
   static constexpr search_times<out::makes> after =
-      settled_rest(rest_of_ending<out::makes>(Ending), out::template links<Forwards, shortcut_wanted>(), out::taken, out::made);
+      settled_rest(rest_of_ending<out::makes>(Ending), out::template links<Forwards, sum_wanted>(), out::taken, out::made);
   /// From a side's end: the sum in whatever layout, and all after it.
   static constexpr search_times<out::makes> from_side = [] {
     const auto adding = adding_times<Problem, output, out::takes>(out::taken, Forwards);

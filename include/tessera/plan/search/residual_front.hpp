@@ -136,7 +136,7 @@ struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forw
 
   static constexpr edge_front<out::makes> front = [] {
     const edge_front<out::makes> alone = sum;
-    return settled(alone, arrivals_of(alone, out::template links<Forwards, shortcut_wanted>()), out::taken, out::made);
+    return settled(alone, arrivals_of(alone, out::template links<Forwards, rest::sum_wanted>()), out::taken, out::made);
   }();
 };
 
