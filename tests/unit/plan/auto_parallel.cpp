@@ -32,6 +32,14 @@ struct close_by {
                                              .launch = 1e-7,
                                              .levels = {{2, {1e-6, 1e-9}, "near"}, {0, {3e-6, 4e-9}, "far"}}};
 };
+/// Slow devices on links that cost next to nothing.
+struct slow_devices {
+  static constexpr machine_description about{.peak = {1e8, 1e8, 0, 0},
+                                             .bytes_per_second = 1e8,
+                                             .memory = index_t{1} << 34,
+                                             .launch = 1e-9,
+                                             .levels = {{0, {1e-7, 1e-11}, "links"}}};
+};
 /// Fast devices on slow links.
 struct far_apart {
   static constexpr machine_description about{.peak = {0, 1e12, 0, 0},
@@ -81,6 +89,8 @@ struct sums : chain<linear<24, 24>, residual<chain<linear<24, 24>, relu>>,
                     residual<chain<linear<24, 16>, relu>, chain<linear<24, 16>>>,
                     residual<chain<linear<16, 16>>, linear<16, 16>>> {};
 struct first_sums : chain<residual<chain<linear<24, 24>, relu>>, residual<linear<24, 24>, linear<24, 24>>> {};
+/// Where a word before the residual is worth its route.
+struct words_before : chain<linear<24, 24>, residual<chain<relu>, chain<layout<>>>> {};
 struct images : chain<conv2d<3, 8, window<3, 1, 1>>, batch_norm2d<8>, relu, max_pool2d<window<2, 2>>,
                       recompute<model::residual_block<8>>, global_avg_pool<>> {};
 struct words : chain<recompute<model::encoder_block<32, 4, 64>>, model::encoder_block<32, 4, 64>,
@@ -94,6 +104,7 @@ TEST_CASE("a plan found while compiling takes as long as the best at run time") 
   compare<sums, input<16, 2, 24>, line, close_by>();
   compare<sums, input<16, 2, 24>, line, far_apart>();
   compare<sums, input<16, 2, 24>, grid, close_by>();
+  compare<words_before, input<5, 2, 24>, line, slow_devices>();
   compare<first_sums, input<5, 3, 24>, line, close_by>();
   compare<first_sums, input<5, 3, 24>, line, far_apart>();
   compare<images, input<4, 3, 16, 16>, line, close_by>();

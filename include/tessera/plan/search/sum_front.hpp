@@ -66,7 +66,8 @@ struct meeting {
                        int shortcut_start, int shortcut_end) const {
     const int made = outputs.place(taken[k]);
     if (time >= out.time[made]) return;
-    out.offer(made, time, start, k, start);
+    // The part begins with what the input was before a word.
+    out.offer(made, time, start, k, input.origin[start]);
     out.branch_start[made] = static_cast<std::int16_t>(branch_start);
     out.branch_end[made] = static_cast<std::int16_t>(branch_end);
     out.shortcut_start[made] = static_cast<std::int16_t>(shortcut_start);
