@@ -62,6 +62,15 @@ constexpr auto loss_time(edge_code code) -> search_time {
   }
 }
 
+template <class Model>
+struct without_policies {
+  using type = Model;
+};
+template <class Model, class... Policies>
+struct without_policies<parallel<Model, Policies...>> {
+  using type = Model;
+};
+
 /// A search whose tied layers cut the weight they share in one layout (`Tie`, plus one; 0: there are none).
 template <class Problem, class Model, class Input, edge_code Tie>
 struct tied_search {
@@ -186,12 +195,18 @@ struct model_search {
 /// `Options`: `only<...>` to search fewer splits. Layers keep the split words that they have, and layout words stay.
 template <class Model, class Input, device_mesh Mesh, computing_machine Machine, class... Options>
 struct auto_parallel_search {
+  static_assert(std::is_same_v<Model, typename detail::without_policies<Model>::type>,
+                "tessera: this model has policies, which a search would lose; search the model inside, and write "
+                "parallel<...> around auto_parallel_search<...>::model");
+  static_assert(detail::is_input<Input>::value,
+                "tessera: a search needs the extents of the model's input; name them, as in input<256, 3, 224, 224>");
   static_assert((detail::is_only<Options>::value && ...),
                 "tessera: this is no option of auto_parallel; it has only<split_batch, ...> to search fewer splits");
   using allowed =
       typename detail::allowed_by<detail::option_or_t<detail::is_only, detail::allow_all, Options...>>::type;
   using problem = search_problem<Mesh, Machine, float, allowed, 100>;
-  using search = typename detail::model_search<problem, Model, Input>::type;
+  using serial = typename detail::without_policies<Model>::type;
+  using search = typename detail::model_search<problem, serial, Input>::type;
   static_assert(search::best.made >= 0,
                 "tessera: no plan of this model uses only the splits that are allowed, with the words that its layers "
                 "have; allow more in only<...>");
@@ -224,7 +239,7 @@ struct auto_parallel_search {
 
  public:
   /// The model with its splits, without policies.
-  using model = typename decltype(finish(typename detail::rebuilt<pieces, 0, detail::bare<Model>>::type{}))::type;
+  using model = typename decltype(finish(typename detail::rebuilt<pieces, 0, detail::bare<serial>>::type{}))::type;
   using type = parallel<model, Input, tessera::input_layout<layout_of<Mesh, input_layout>>>;
 };
 
