@@ -22,20 +22,20 @@ template <class Dp, class Tp>
 using resnet = ts::parallel<ts::model::resnet_small<10, Tp>, ts::input<ts::dynamic, 1, 28, 28>, ts::data_parallel<Dp>>;
 // [mesh]
 
-/// Trains on a mesh of `Dp` x `Tp` ranks and prints the accuracy on the test images.
-template <int Dp, int Tp>
-void train_on_mesh(settings const& s) {
+/// Trains a model on a mesh and prints the accuracy on the test images.
+template <class Model, class Mesh>
+void train_model(settings const& s) {
   // [train]
-  ts::session<ts::mesh<dp<Dp>, tp<Tp>>> session;
+  ts::session<Mesh> session;
   const auto train = ts::load_fashion_mnist(s.data, ts::dataset_part::train);
   const auto test = ts::load_fashion_mnist(s.data, ts::dataset_part::test);
 
-  auto model = session.template make<resnet<dp<Dp>, tp<Tp>>>(ts::seed{s.seed});
+  auto model = session.template make<Model>(ts::seed{s.seed});
   ts::trainer trainer{model, ts::cross_entropy{}, ts::momentum{.learning_rate = s.learning_rate, .momentum = 0.9}};
 
   if (session.rank() == 0)
-    std::printf("%d x %d ranks, %lld images, %lld steps an epoch\n", Dp, Tp, static_cast<long long>(train.size()),
-                static_cast<long long>(train.size() / s.batch));
+    std::printf("%d x %d ranks, %lld images, %lld steps an epoch\n", Mesh::sizes[0], Mesh::sizes[1],
+                static_cast<long long>(train.size()), static_cast<long long>(train.size() / s.batch));
 
   const ts::image_batches batches{train, s.batch, 0.2860f, 0.3530f, {.seed = s.seed}};
   ts::progress_bar bar{s.bar};
@@ -48,4 +48,10 @@ void train_on_mesh(settings const& s) {
   // [train]
   if (session.rank() == 0)
     std::printf("test accuracy %.4f on %lld images\n", result.accuracy, static_cast<long long>(result.rows));
+}
+
+/// The same on a mesh of `Dp` x `Tp` ranks, split as they say.
+template <int Dp, int Tp>
+void train_on_mesh(settings const& s) {
+  train_model<resnet<dp<Dp>, tp<Tp>>, ts::mesh<dp<Dp>, tp<Tp>>>(s);
 }

@@ -32,7 +32,15 @@
 #include <tessera/op/reshape.hpp>
 #include <tessera/op/slice.hpp>
 #include <tessera/op/transpose.hpp>
+#include <tessera/plan/auto_parallel.hpp>
 #include <tessera/plan/collectives.hpp>
+#include <tessera/plan/explain.hpp>
+#include <tessera/plan/machines/ascend_910_server.hpp>
+#include <tessera/plan/machines/ascend_910b_server.hpp>
+#include <tessera/plan/machines/h100_server.hpp>
+#include <tessera/plan/spell.hpp>
+#include <tessera/plan/step_price.hpp>
+#include <tessera/plan/strategy_file.hpp>
 #include <tessera/plan/training_memory.hpp>
 #include <tessera/redistribute/halo.hpp>
 #include <tessera/train/checkpoint.hpp>

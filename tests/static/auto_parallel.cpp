@@ -95,23 +95,23 @@ struct round_figures {
 struct way : axis<2> {};
 struct three_layers : chain<linear<64, 256, no_bias>, relu, linear<256, 8, no_bias>> {};
 template <class... Options>
-using search_of_three = auto_parallel_search<three_layers, input<16, 64>, mesh<way>, round_figures, Options...>;
+using search_three = auto_parallel_search<three_layers, input<16, 64>, mesh<way>, round_figures, Options...>;
 
 // Rows: nothing is sent but the gradients of both weights.
-using rows_cut = search_of_three<only<split_batch>>;
+using rows_cut = search_three<only<split_batch>>;
 static_assert(std::is_same_v<rows_cut::model, three_layers::composition>);
 static_assert(rows_cut::time / 1000 == 622'592 + 65'536 + 8'192);
 
-// Columns of both weights: relu is not to be cut, so values are gathered before it and after the last layer. The
-// gradient of the second layer's input is a partial sum, which relu passes on.
-using columns_cut = search_of_three<only<split_output>>;
+// Columns of both weights: relu is not to be cut, so values are gathered before it and after the last
+// layer. The gradient of the second layer's input is a partial sum, which relu passes on.
+using columns_cut = search_three<only<split_output>>;
 static_assert(std::is_same_v<columns_cut::model,
                              chain<linear<64, 256, no_bias, split_output<way>>, layout<>, relu,
                                    linear<256, 8, no_bias, split_output<way>>, layout<>>>);
 static_assert(columns_cut::time / 1000 == 622'592 + 2 * 9'192 + 1'256);
 
 // Columns, then rows: one all-reduce of the output.
-using any_cut = search_of_three<>;
+using any_cut = search_three<>;
 static_assert(std::is_same_v<any_cut::model,
                              chain<linear<64, 256, no_bias, split_output<way>>, relu,
                                    linear<256, 8, no_bias, split_input<way>>>>);
