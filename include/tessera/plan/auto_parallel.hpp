@@ -109,7 +109,7 @@ struct tied_search {
   /// The search within a limit above the bound, and within a wider one where it finds nothing below.
   template <int Step>
   static constexpr auto search() {
-    constexpr search_time limit = Step > 10 ? unreachable_time : bound + (bound >> (10 - Step)) + 1;
+    constexpr search_time limit = Step > 10 ? unreachable_time : bound + (bound >> (Step > 10 ? 0 : 10 - Step)) + 1;
     using found = chain_front<Problem, nodes, Input::extents, false, 1, from_anywhere,
                               search_aim<ending_of(ending), limit, Tie>>;
     if constexpr (best_of<found>().time - least_of(ending) < limit || Step > 10)
@@ -137,14 +137,52 @@ constexpr tie_list<Ways> ties_of_ways(std::array<layer_way, Ways> const& ways) {
   }
   return found;
 }
+/// The name by which a layer shares a weight, or void.
 template <class Layer>
-inline constexpr bool has_tie = [] {
-  if constexpr (is_word<Layer> || is_part<Layer>)
-    return false;
-  else
-    return []<class... P>(parameter_list<P...> const*) { return (!std::is_void_v<typename P::tie> || ...); }
-  (static_cast<typename Layer::parameters const*>(nullptr));
-}();
+struct tie_of_node {
+  using type = void;
+};
+template <class Layer>
+requires(!is_word<Layer> && !is_part<Layer> && !std::is_same_v<Layer, identity>) struct tie_of_node<Layer> {
+  template <class First, class... P>
+  static auto name(parameter_list<First, P...> const*) {
+    if constexpr (!std::is_void_v<typename First::tie>)
+      return std::type_identity<typename First::tie>{};
+    else
+      return name(static_cast<parameter_list<P...> const*>(nullptr));
+  }
+  static auto name(parameter_list<> const*) { return std::type_identity<void>{}; }
+  using type = typename decltype(name(static_cast<typename Layer::parameters const*>(nullptr)))::type;
+};
+template <class Layer>
+inline constexpr bool has_tie = !std::is_void_v<typename tie_of_node<Layer>::type>;
+/// Whether a layer inside a part does.
+template <class Node>
+inline constexpr bool has_tie_inside = false;
+template <class... Layers>
+inline constexpr bool has_tie_inside<chain<Layers...>> = ((has_tie<bare<Layers>> || has_tie_inside<bare<Layers>>) || ...);
+template <class Branch, class Shortcut>
+inline constexpr bool has_tie_inside<residual<Branch, Shortcut>> =
+    has_tie_inside<chain<Branch>> || has_tie_inside<chain<Shortcut>>;
+template <class Layer>
+inline constexpr bool has_tie_inside<recompute<Layer>> = has_tie_inside<chain<Layer>>;
+
+/// Whether layers share one weight at the most, and none inside a part: the search tries its layouts one after the other.
+template <class Nodes>
+constexpr bool ties_can_be_searched() {
+  return []<int... I>(std::integer_sequence<int, I...>) {
+    if ((has_tie_inside<type_at<I, typename Nodes::types>> || ...)) return false;
+    const void* first = nullptr;
+    bool one = true;
+    const auto look = [&](const void* name) {
+      if (name != nullptr && first != nullptr && name != first) one = false;
+      if (name != nullptr) first = name;
+    };
+    (look(tie_of<typename tie_of_node<type_at<I, typename Nodes::types>>::type>), ...);
+    return one;
+  }
+  (std::make_integer_sequence<int, Nodes::count>{});
+}
 /// Those of the first layer of a model that shares one, or 0.
 template <class Problem, class Rest, int I>
 constexpr auto ties_from() {
@@ -202,10 +240,15 @@ struct auto_parallel_search {
                 "tessera: a search needs the extents of the model's input; name them, as in input<256, 3, 224, 224>");
   static_assert((detail::is_only<Options>::value && ...),
                 "tessera: this is no option of auto_parallel; it has only<split_batch, ...> to search fewer splits");
+  static_assert((0 + ... + int{detail::is_only<Options>::value}) < 2,
+                "tessera: a search has one only<...>; name all split words in it");
   using allowed =
       typename detail::allowed_by<detail::option_or_t<detail::is_only, detail::allow_all, Options...>>::type;
   using problem = search_problem<Mesh, Machine, float, allowed, 100>;
   using serial = typename detail::without_policies<Model>::type;
+  static_assert(detail::ties_can_be_searched<detail::nodes_of<serial>>(),
+                "tessera: a search takes one weight that layers share, all of them in the outermost chain; leave out "
+                "tied<...>, or name the splits of this model by hand");
   using search = typename detail::model_search<problem, serial, Input>::type;
   static_assert(search::best.made >= 0,
                 "tessera: no plan of this model uses only the splits that are allowed, with the words that its layers "
