@@ -13,7 +13,7 @@ using against_serial::index_t;
 
 using plain = parallel<chain<linear<6, 8>, relu, residual<chain<linear<8, 8>, relu>>, linear<8, 3>>>;
 template <class A, class B>
-using with_words = parallel<chain<shard<0, A>, linear<6, 8>, shard<1, B>, relu, replicated,
+using words_between = parallel<chain<shard<0, A>, linear<6, 8>, shard<1, B>, relu, replicated,
                                   residual<chain<shard<0, B>, linear<8, 8>, relu>>, linear<8, 3>>,
                             input<dynamic, 6>>;
 
@@ -33,7 +33,7 @@ void check() {
   worlds::parallel_team<mesh<first<A>, second<B>>> team{mpi_comm{}};
   const auto wanted = first_values<plain>(alone);
   CHECK(wanted.count("2.branch.0.weight") == 1);
-  CHECK((first_values<with_words<first<A>, second<B>>>(team)) == wanted);
+  CHECK((first_values<words_between<first<A>, second<B>>>(team)) == wanted);
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ TEST_CASE("a model with layout words computes what the model without them comput
   if (worlds::size() == 2) {
     worlds::serial_team<mesh<first<1>, second<1>>> alone{serial_comm{}};
     worlds::parallel_team<mesh<first<2>, second<1>>> team{mpi_comm{}};
-    compare(pass<with_words<first<2>, second<1>>, double>(team, shape<2>{{5, 6}}),
+    compare(pass<words_between<first<2>, second<1>>, double>(team, shape<2>{{5, 6}}),
             pass<plain, double>(alone, shape<2>{{5, 6}}), 1e-12);
   }
 }
