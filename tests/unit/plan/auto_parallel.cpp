@@ -12,7 +12,7 @@
 #include <cmath>
 
 // What the search finds while compiling is as good as what the planner finds at run time, which is compared with all
-// combinations of choices (planner.cpp); and its time is that of the model it makes, priced layer by layer.
+// combinations of choices (tests/mpi/plan/planner.cpp); and its time is that of the model it makes, priced layer by layer.
 
 namespace {
 
