@@ -73,9 +73,6 @@ constexpr void each_way(letter_cuts const& cuts, int cut, F f) {
 /// runs in a step.
 template <class Problem, class Layer, auto Extents, bool WantsInput, int Forwards>
 struct searched_layer {
-  static_assert(detail::check_split<Layer, detail::words_known<typename Problem::mesh>(
-                                               Layer::template rules<Extents>(),
-                                               detail::cuts_named_by<typename Problem::mesh>(typename Layer::words{}))>());
   static constexpr auto output = Layer::template output<Extents>();
   using kind = detail::layer_cuts<Problem, detail::cut_rules_of<Problem, Layer, Extents>(), Extents.rank, output.rank>;
 
