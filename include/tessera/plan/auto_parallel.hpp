@@ -5,43 +5,29 @@
 
 namespace tessera {
 
+namespace detail {
+struct first_axis : axis<1> {};
+}
+
 /// A search may cut what these split words name, and nothing else: `only<split_batch, split_output>`.
 template <template <class...> class... Words>
 struct only {
-  template <class Axis>
-  static constexpr bool allows_on(std::string_view word) {
-    return ((Words<Axis>::word == word) || ...);
-  }
+  static constexpr bool allows(std::string_view word) { return ((Words<detail::first_axis>::word == word) || ...); }
 };
 
 namespace detail {
 
-struct first_axis : axis<1> {};
 struct allow_all {
   static constexpr bool allows(std::string_view) { return true; }
-};
-template <class Option>
-struct allowed_words;
-template <template <class...> class... Words>
-struct allowed_words<only<Words...>> {
-  static constexpr bool allows(std::string_view word) { return only<Words...>::template allows_on<first_axis>(word); }
 };
 template <class Option>
 struct is_only : std::false_type {};
 template <template <class...> class... Words>
 struct is_only<only<Words...>> : std::true_type {};
-template <class Option>
-struct allowed_by {
-  using type = allowed_words<Option>;
-};
-template <>
-struct allowed_by<allow_all> {
-  using type = allow_all;
-};
 
 /// What the loss takes, by the way in which it takes the output: with the gradient whole, its time included.
 template <class Problem, auto Extents>
-constexpr auto loss_time(edge_code code) -> search_time {
+constexpr search_time loss_time(edge_code code) {
   constexpr int axes = Problem::mesh::axes;
   if (partial_gradients_of<axes>(code) != 0) return unreachable_time;
   if constexpr (Extents.rank != 2) {
@@ -84,7 +70,7 @@ struct tied_search {
     for (int k = 0; k < edge::takes; ++k) taken.at[k] = loss_time<Problem, output>(edge::taken[k]);
     return rest_before(taken, edge::template links<1, true>());
   }();
-  using rest = chain_rest<Problem, nodes, Input::extents, false, 1, ending_of(ending), Tie>;
+  using rest = chain_rest<Problem, nodes, Input::extents, false, 1, relative_times(ending), Tie>;
   /// No plan takes less; most often one takes just this.
   static constexpr search_time bound = least_of(rest::template least<0>);
 
@@ -111,7 +97,7 @@ struct tied_search {
   static constexpr auto search() {
     constexpr search_time limit = Step > 10 ? unreachable_time : bound + (bound >> (Step > 10 ? 0 : 10 - Step)) + 1;
     using found = chain_front<Problem, nodes, Input::extents, false, 1, from_anywhere,
-                              search_aim<ending_of(ending), limit, Tie>>;
+                              search_aim<relative_times(ending), limit, Tie>>;
     if constexpr (best_of<found>().time - least_of(ending) < limit || Step > 10)
       return std::type_identity<found>{};
     else
@@ -242,8 +228,7 @@ struct auto_parallel_search {
                 "tessera: this is no option of auto_parallel; it has only<split_batch, ...> to search fewer splits");
   static_assert((0 + ... + int{detail::is_only<Options>::value}) < 2,
                 "tessera: a search has one only<...>; name all split words in it");
-  using allowed =
-      typename detail::allowed_by<detail::option_or_t<detail::is_only, detail::allow_all, Options...>>::type;
+  using allowed = detail::option_or_t<detail::is_only, detail::allow_all, Options...>;
   using problem = search_problem<Mesh, Machine, float, allowed, 100>;
   using serial = typename detail::without_policies<Model>::type;
   static_assert(detail::ties_can_be_searched<detail::nodes_of<serial>>(),

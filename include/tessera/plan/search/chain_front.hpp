@@ -57,18 +57,18 @@ struct chain_front {
     template <class Layer>
     static constexpr auto part_type() {
       constexpr auto& after = rest::template least<I>;
-      constexpr search_time base = least_time(last::front);
-      using aim = search_aim<ending_of(after),
+      constexpr search_time base = least_of(last::front.time);
+      using aim = search_aim<relative_times(after),
                              (Aim::limit < unreachable_time ? Aim::limit - base - least_of(after) : unreachable_time),
                              Aim::tie>;
       return std::type_identity<part_front<Problem, Layer, last::extents, last::wanted, Forwards,
-                                           from_times<beginning_of(last::front)>, aim>>{};
+                                           from_times<relative_times(last::front.time)>, aim>>{};
     }
 
     static constexpr edge_front<edge::makes> from_last() {
       if constexpr (is_part<layer>) {
         using part = typename decltype(part_type<layer>())::type;
-        return front_after_part(part::front, last::front, least_time(last::front));
+        return front_after_part(part::front, last::front, least_of(last::front.time));
       } else if constexpr (is_word<layer>) {
         edge_code targets[static_cast<std::size_t>(edge::makes)] = {};
         for (int m = 0; m < edge::makes; ++m)
@@ -105,7 +105,7 @@ struct chain_front {
             out.offer(edge::made.place(code), whole_axes, edge::made.place(code), 0, edge::made.place(code));
           }
       } else {
-        out = front_of_beginning<edge::makes>(From::times);
+        out = front_of<edge::makes>(From::times);
       }
       leave_out_late<0>(out);
       return out;

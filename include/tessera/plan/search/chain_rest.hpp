@@ -26,37 +26,8 @@ struct edge_of_extents {
 template <class Problem, auto Extents, int Count>
 constexpr search_times<Count> adding_times(edge_list const& list, int times) {
   search_times<Count> out;
-  for (int i = 0; i < Count; ++i) {
-    const double elements =
-        largest_size(Problem::mesh::value, layout_of_edge<Problem::mesh::axes>(list[i]), Extents, Problem::unknown);
-    out.at[i] = times * picoseconds(Problem::machine.seconds(0, 3 * elements * static_cast<double>(Problem::element_bytes),
-                                                             Problem::element_bytes, kernel_kind::map));
-  }
+  for (int i = 0; i < Count; ++i) out.at[i] = times * time_of_sum<Problem>(list[i], Extents);
   return out;
-}
-
-/// What follows a part, by the ways of making its output: times after the least, plus one (see `beginning_of`).
-template <int Made>
-constexpr search_times<Made> ending_of(search_times<Made> const& rest) {
-  search_times<Made> out;
-  search_time least = unreachable_time;
-  for (const search_time t : rest.at)
-    if (t < least) least = t;
-  for (int m = 0; m < Made; ++m) out.at[m] = rest.reaches(m) ? rest.at[m] - least + 1 : -1;
-  return out;
-}
-template <int Made>
-constexpr search_times<Made> rest_of_ending(search_times<Made> const& ending) {
-  search_times<Made> out;
-  for (int m = 0; m < Made; ++m) out.at[m] = ending.at[m] > 0 ? ending.at[m] - 1 : unreachable_time;
-  return out;
-}
-template <int Made>
-constexpr search_time least_of(search_times<Made> const& times) {
-  search_time least = unreachable_time;
-  for (const search_time t : times.at)
-    if (t < least) least = t;
-  return least;
 }
 
 /// A part from its end: no less than what it and all after it take, by the ways of making its input, after the least of
@@ -88,12 +59,12 @@ struct chain_rest {
   template <int I>
   static constexpr auto compute() {
     if constexpr (I == count) {
-      return rest_of_ending<edge<I>::makes>(Ending);
+      return absolute_times<edge<I>::makes>(Ending);
     } else {
       using layer = node<I>;
       constexpr bool wanted = place<I>::wanted;
       if constexpr (is_part<layer>) {
-        using part = part_rest<Problem, layer, place<I>::extents, wanted, Forwards, ending_of(least<I + 1>), Tie>;
+        using part = part_rest<Problem, layer, place<I>::extents, wanted, Forwards, relative_times(least<I + 1>), Tie>;
         search_times<edge<I>::makes> out = part::least;
         const search_time base = least_of(least<I + 1>);
         for (search_time& t : out.at)
@@ -166,10 +137,11 @@ struct part_rest<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forwa
 
   /// From the sum, by the ways of making it.
   static constexpr search_times<out::makes> after =
-      settled_rest(rest_of_ending<out::makes>(Ending), out::template links<Forwards, sum_wanted>(), out::taken, out::made);
+      settled_rest(absolute_times<out::makes>(Ending), out::template links<Forwards, sum_wanted>(), out::taken, out::made);
+  /// Of adding the sides, by the way in which the sum is taken.
+  static constexpr search_times<out::takes> adding = adding_times<Problem, output, out::takes>(out::taken, Forwards);
   /// From a side's end: the sum in whatever layout, and all after it.
   static constexpr search_times<out::makes> from_side = [] {
-    const auto adding = adding_times<Problem, output, out::takes>(out::taken, Forwards);
     search_times<out::takes> taken;
     for (int k = 0; k < out::takes; ++k) {
       const search_time t = after.at[out::made.place(out::taken[k])];
@@ -177,7 +149,7 @@ struct part_rest<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forwa
     }
     return rest_before(taken, out::template links<Forwards, branch_wanted>());
   }();
-  using branch = chain_rest<Problem, nodes_of<chain<Branch>>, Extents, WantsInput, Forwards, ending_of(from_side), Tie>;
+  using branch = chain_rest<Problem, nodes_of<chain<Branch>>, Extents, WantsInput, Forwards, relative_times(from_side), Tie>;
   static constexpr search_time branch_base = least_of(from_side);
   /// The shortcut alone: what the sum costs is counted with the branch.
   struct no_shortcut {};
@@ -197,20 +169,22 @@ struct part_rest<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forwa
     if constexpr (plain) {
       return 0;
     } else {
-      search_time least_time = unreachable_time;
+      search_time soonest = unreachable_time;
       for (int i = 0; i < in::makes; ++i)
         if (value_of_edge<axes>(in::made[i]) == value_of_edge<axes>(in::made[m]) &&
-            shortcut::template least<0>.at[i] < least_time)
-          least_time = shortcut::template least<0>.at[i];
-      return least_time;
+            shortcut::template least<0>.at[i] < soonest)
+          soonest = shortcut::template least<0>.at[i];
+      return soonest;
     }
   }
+  /// Of adding both parts of the input's gradient.
+  static constexpr search_times<in::makes> adding_gradients =
+      adding_times<Problem, Extents, in::makes>(in::made, int{WantsInput});
   /// From each way in which the branch may use the input.
   static constexpr search_times<in::makes> by_branch = [] {
-    const auto adding = adding_times<Problem, Extents, in::makes>(in::made, int{WantsInput});
     auto times = branch::template least<0>;
     for (int m = 0; m < in::makes; ++m)
-      if (times.reaches(m)) times.at[m] += branch_base + adding.at[m] + shortcut_rest(m);
+      if (times.reaches(m)) times.at[m] += branch_base + adding_gradients.at[m] + shortcut_rest(m);
     return times;
   }();
   static constexpr search_times<in::makes> least = [] {

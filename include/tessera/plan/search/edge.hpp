@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace tessera {
@@ -80,6 +79,17 @@ constexpr edge_code value_of_edge(edge_code code) {
   return code;
 }
 
+/// Whether a value that is made so keeps its layout when it is taken so; a partial one becomes replicated.
+template <int Axes>
+constexpr bool keeps_layout(edge_code made, edge_code taken) {
+  for (int a = 0; a < Axes; ++a) {
+    const unsigned before = edge::at(made, a);
+    const unsigned after = edge::at(taken, a);
+    if (before >= 8 ? after != before : after >= 8) return false;
+  }
+  return true;
+}
+
 /// All codes of a value of so many dimensions: each axis cuts a dimension or replicates, with a whole or, with
 /// `gradients`, a partial gradient, and, with `partials`, makes it a partial sum. Axes of one device replicate.
 template <int Axes>
@@ -114,7 +124,6 @@ constexpr std::vector<edge_code> all_edges(mesh_sizes<Axes> const& mesh, int ran
 ///
 /// (Plain arrays: the classes of the standard library take most of the time of a constant evaluation.)
 struct edge_list {
-  std::span<edge_code const> codes{};
   edge_code const* first = nullptr;
   std::int16_t const* places = nullptr;
   int count = 0;
@@ -167,7 +176,7 @@ struct stored_edges {
 };
 
 template <class Stored>
-inline constexpr edge_list list_of_edges{Stored::codes, Stored::codes.data(), Stored::places.data(), static_cast<int>(Stored::count),
+inline constexpr edge_list list_of_edges{Stored::codes.data(), Stored::places.data(), static_cast<int>(Stored::count),
                                          Stored::axes, Stored::base};
 
 }  // namespace detail

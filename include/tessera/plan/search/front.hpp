@@ -181,30 +181,46 @@ constexpr edge_front<Made> front_after_part(edge_front<Made> const& part, edge_f
   return out;
 }
 
-/// The least time of a front.
-template <int Made>
-constexpr search_time least_time(edge_front<Made> const& front) {
+/// The least of some times.
+template <std::size_t Count>
+constexpr search_time least_of(search_time const (&times)[Count]) {
   search_time least = unreachable_time;
-  for (const search_time t : front.time)
+  for (const search_time t : times)
     if (t < least) least = t;
   return least;
 }
+template <int Count>
+constexpr search_time least_of(search_times<Count> const& times) {
+  return least_of(times.at);
+}
 
-/// Where a part begins: times after the least, plus one, and -1 for what is not reached. (g++ 12 takes template arguments
-/// for equal whose arrays differ only in where their zeros are.) Parts that begin alike are one type, so that repeated
-/// blocks are planned once.
-template <int Made>
-constexpr search_times<Made> beginning_of(edge_front<Made> const& front) {
-  search_times<Made> out;
-  const search_time least = least_time(front);
-  for (int m = 0; m < Made; ++m) out.at[m] = front.reaches(m) ? front.time[m] - least + 1 : -1;
+/// How a part begins, or what follows it: times after the least, plus one, and -1 for what is not reached. (g++ 12 takes
+/// template arguments for equal whose arrays differ only in where their zeros are.) Parts that begin and go on alike are
+/// one type, so that repeated blocks are planned once.
+template <std::size_t Count>
+constexpr auto relative_times(search_time const (&times)[Count]) {
+  search_times<static_cast<int>(Count)> out;
+  const search_time least = least_of(times);
+  for (std::size_t i = 0; i < Count; ++i) out.at[i] = times[i] < unreachable_time ? times[i] - least + 1 : -1;
   return out;
 }
+template <int Count>
+constexpr search_times<Count> relative_times(search_times<Count> const& times) {
+  return relative_times(times.at);
+}
+/// The times after the least again.
+template <int Count>
+constexpr search_times<Count> absolute_times(search_times<Count> const& relative) {
+  search_times<Count> out;
+  for (int i = 0; i < Count; ++i) out.at[i] = relative.at[i] > 0 ? relative.at[i] - 1 : unreachable_time;
+  return out;
+}
+/// The front of a part that begins in these ways.
 template <int Made>
-constexpr edge_front<Made> front_of_beginning(search_times<Made> const& beginning) {
+constexpr edge_front<Made> front_of(search_times<Made> const& relative) {
   edge_front<Made> out;
-  for (int m = 0; m < Made; ++m)
-    if (beginning.at[m] > 0) out.offer(m, beginning.at[m] - 1, m, 0, m);
+  const auto times = absolute_times(relative);
+  for (int m = 0; m < Made; ++m) out.offer(m, times.at[m], m, 0, m);
   return out;
 }
 

@@ -174,22 +174,15 @@ class graph_builder {
     constexpr auto output = after_node<Node, Extents>::extents;
     node.kind = search_kind::residual;
     node.sums = 1;
-    node.any_layout = plain || is_chain<bare<Shortcut>>;
+    node.any_layout = sums_in_any_layout<Shortcut>;
     node.any_input = true;
     for (const edge_code code : all_edges(mesh::value, output.rank, true, false))
-      node.sum_times.push_back(Forwards * time_of_sum(code, output));
+      node.sum_times.push_back(Forwards * time_of_sum<Problem>(code, output));
     if (WantsInput)
       for (const edge_code code : all_edges(mesh::value, Extents.rank, false, true))
-        node.gradient_sum_times.push_back(time_of_sum(code, Extents));
+        node.gradient_sum_times.push_back(time_of_sum<Problem>(code, Extents));
     node.parts.push_back(add<bare<Branch>, Extents, WantsInput, Forwards>());
     if constexpr (!plain) node.parts.push_back(add<bare<Shortcut>, Extents, WantsInput, Forwards>());
-  }
-
-  template <int Rank>
-  static search_time time_of_sum(edge_code code, shape<Rank> const& extents) {
-    const double elements = largest_size(mesh::value, layout_of_edge<axes>(code), extents, Problem::unknown);
-    const double bytes = 3 * elements * static_cast<double>(Problem::element_bytes);
-    return picoseconds(Problem::machine.seconds(0, bytes, Problem::element_bytes, kernel_kind::map));
   }
 
   template <class Node, auto Extents, bool WantsInput, int Forwards, class Layer>
@@ -208,7 +201,7 @@ class graph_builder {
     if constexpr (is_word<Node>) {
       node.kind = search_kind::word;
       constexpr auto& values = values_to_make<mesh::value, Extents.rank>;
-      for (const edge_code code : values.codes)
+      for (const edge_code code : values)
         node.targets.push_back(static_cast<std::int16_t>(values.place(
             edge_of(target_of_word<mesh>(layout_of_edge<axes>(code), static_cast<Node const*>(nullptr))))));
     } else {

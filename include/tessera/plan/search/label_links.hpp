@@ -47,7 +47,7 @@ class label_links {
       std::int16_t const* made = rows.made_from(v);
       for (std::size_t k = 0; k < e.taken.size(); ++k) {
         if (made[k] != before[i].made) continue;
-        if (wanted == ways::same_layout && !keeps_layout(e.values[static_cast<std::size_t>(v)], e.taken[k])) continue;
+        if (wanted == ways::same_layout && !keeps_layout<Axes>(e.values[static_cast<std::size_t>(v)], e.taken[k])) continue;
         if (wanted == ways::other_values && e.made_value[static_cast<std::size_t>(e.taken_made[k])] == v) continue;
         out.offer(k, passed(before[i], i, times[k]));
       }
@@ -86,7 +86,7 @@ class label_links {
       search_time const* times = rows.times_from(static_cast<int>(v));
       std::int16_t const* made = rows.made_from(static_cast<int>(v));
       for (std::size_t k = 0; k < taken.size(); ++k) {
-        if (taken[k] >= never || (same_layout && !keeps_layout(e.values[v], e.taken[k]))) continue;
+        if (taken[k] >= never || (same_layout && !keeps_layout<Axes>(e.values[v], e.taken[k]))) continue;
         search_time& best = out[static_cast<std::size_t>(made[k])];
         best = std::min(best, rule_.weight.of(times[k], 0) + taken[k]);
       }
@@ -136,14 +136,6 @@ class label_links {
       const auto i = static_cast<std::size_t>(label[static_cast<std::size_t>(from[k])]);
       out.offer(k, passed(before[i], i, rows.times_from(e.made_value[static_cast<std::size_t>(from[k])])[k]));
     }
-  }
-  static bool keeps_layout(edge_code value, edge_code taken) {
-    for (int a = 0; a < Axes; ++a) {
-      const unsigned shortcut = edge::at(value, a);
-      const unsigned sum = edge::at(taken, a);
-      if (shortcut >= 8 ? sum != shortcut : sum >= 8) return false;
-    }
-    return true;
   }
 
  protected:

@@ -27,6 +27,15 @@ constexpr edge_code tie_of_layer(resolved_layer<Axes> const& resolved, parameter
   return tie;
 }
 
+/// Adding two tensors of a layout into a third.
+template <class Problem, int Rank>
+constexpr search_time time_of_sum(edge_code code, shape<Rank> const& extents) {
+  const double elements = largest_size(Problem::mesh::value, layout_of_edge<Problem::mesh::axes>(code), extents,
+                                       Problem::unknown);
+  return picoseconds(Problem::machine.seconds(0, 3 * elements * static_cast<double>(Problem::element_bytes),
+                                              Problem::element_bytes, kernel_kind::map));
+}
+
 /// What a layer takes in one cut: its passes, and its gradients' reductions as far as they count.
 template <class Problem, class Layer, auto Extents, bool WantsInput, int Forwards>
 constexpr double seconds_of_cut(resolved_layer<Problem::mesh::axes> const& resolved) {

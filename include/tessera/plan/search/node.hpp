@@ -31,6 +31,10 @@ template <class Branch, class Shortcut>
 inline constexpr bool is_part<residual<Branch, Shortcut>> = true;
 template <class Layer>
 inline constexpr bool is_part<recompute<Layer>> = true;
+/// Whether the sum of a residual with this shortcut may have any layout: a layout word can end a chain, and be a shortcut of
+/// its own. Else it has that of the shortcut.
+template <class Shortcut>
+inline constexpr bool sums_in_any_layout = std::is_same_v<Shortcut, identity> || is_chain<bare<Shortcut>>;
 /// Words of a chain that change layouts, or nothing.
 template <class Node>
 inline constexpr bool is_word = layout_word<Node>;

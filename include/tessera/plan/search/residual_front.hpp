@@ -9,15 +9,13 @@ namespace tessera::detail {
 template <class Problem, class Branch, class Shortcut, auto Extents, bool WantsInput, int Forwards, class From, class Aim>
 struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forwards, From, Aim> {
   static constexpr int axes = Problem::mesh::axes;
-  static constexpr bool plain = std::is_same_v<Shortcut, identity>;
-  /// A layout word can end a chain, and be a shortcut of its own.
-  static constexpr bool any_layout = plain || is_chain<bare<Shortcut>>;
-  static constexpr bool shortcut_wanted = WantsInput || learning<bare<Shortcut>>;
   using rest = part_rest<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forwards, Aim::ending, Aim::tie>;
+  static constexpr bool plain = rest::plain;
+  static constexpr bool shortcut_wanted = rest::shortcut_wanted;
   using in = typename rest::in;
   using out = typename rest::out;
 
-  static constexpr edge_front<in::makes> given = front_of_beginning<in::makes>(From::times);
+  static constexpr edge_front<in::makes> given = front_of<in::makes>(From::times);
   static constexpr edge_front<in::makes> input =
       settled(given, arrivals_of(given, in::template links<Forwards, WantsInput>()), in::taken, in::made);
 
@@ -33,8 +31,8 @@ struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forw
     m.outputs = out::made;
     m.input = input;
     m.soonest = soonest_inputs<axes>(input, in::made);
-    m.adding = adding_times<Problem, rest::output, out::takes>(out::taken, Forwards);
-    m.adding_gradients = adding_times<Problem, Extents, in::makes>(in::made, int{WantsInput});
+    m.adding = rest::adding;
+    m.adding_gradients = rest::adding_gradients;
     return m;
   }();
 
@@ -75,7 +73,7 @@ struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forw
   template <int Start>
   using branch_from =
       chain_front<Problem, nodes_of<chain<Branch>>, Extents, WantsInput, Forwards, from_times<only(Start)>,
-                  search_aim<ending_of(rest::from_side),
+                  search_aim<relative_times(rest::from_side),
                              less(left.at[Start], meet.adding_gradients.at[Start] + rest::shortcut_rest(Start) + rest::branch_base),
                              Aim::tie>>;
   /// What is left for the shortcut, from whichever way of making the same value serves the branch best.
@@ -103,7 +101,7 @@ struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forw
       for (int k = 0; k < out::takes; ++k) {
         if (!branch.reached(k) || !shortcut.reached(k)) continue;
         const int end = shortcut.from[k];
-        if (!any_layout && !keeps_layout_of<axes>(out::made[end], out::taken[k])) continue;
+        if (!sums_in_any_layout<Shortcut> && !keeps_layout<axes>(out::made[end], out::taken[k])) continue;
         meet.offer(found, k, at_input + branch.time[k] + shortcut.time[k] + meet.adding.at[k], joint, one, branch.from[k],
                    two, end);
       }

@@ -92,15 +92,4 @@ constexpr search_times<In> soonest_inputs(edge_front<In> const& input, edge_list
   return out;
 }
 
-/// Whether the sum may be taken in this way where it has the layout of its shortcut.
-template <int Axes>
-constexpr bool keeps_layout_of(edge_code shortcut, edge_code taken) {
-  for (int a = 0; a < Axes; ++a) {
-    const unsigned made = edge::at(shortcut, a);
-    const unsigned sum = edge::at(taken, a);
-    if (made >= 8 ? sum != made : sum >= 8) return false;
-  }
-  return true;
-}
-
 }  // namespace tessera::detail
