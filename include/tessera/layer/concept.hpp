@@ -31,7 +31,7 @@ namespace tessera {
 /// | `input_extents` | extents of an input, for a layer that may come first in a model |
 /// | `input_element` | the type of the input's elements, where they are not those of the model: indices |
 /// | `work<Extents, Mesh>(resolved, unknown, add)` | calls `add(layer_pass, flops, elements[, kernel_kind])` for each
-/// kernel, where its work does not follow from the weights: see layer/work.hpp | | `kernels` | the `kernel_kind` of the
+/// kernel, where its work does not follow from the weights: see layer/kernels.hpp | | `kernels` | the `kernel_kind` of the
 /// layer's kernels, for prices of steps: see layer/kernel_kind.hpp |
 /// | `keeps`, or `kept<Extents, Mesh>(resolved, at, element_bytes)` | a `kept_memory`: the memory of `saved`, for plans
 /// | | `split_check<Known>` | a `static_assert(Known, ...)` that lists the split words there are |

@@ -5,7 +5,7 @@
 namespace tessera {
 
 /// What a kernel is like, as far as it decides which share of the rates of products and of memory it reaches. Layers
-/// say it in a member `kernels`, or for each kernel that they list (layer/work.hpp).
+/// say it in a member `kernels`, or for each kernel that they list (layer/kernels.hpp).
 enum class kernel_kind : std::uint8_t {
   plain,        ///< matrix products, copies, lookups of rows: what these rates are measured by
   convolution,  ///< products with windows

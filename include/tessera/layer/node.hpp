@@ -5,8 +5,8 @@
 #include <tessera/layer/bind.hpp>
 #include <tessera/layer/environment.hpp>
 #include <tessera/layer/kept.hpp>
+#include <tessera/layer/kernels.hpp>
 #include <tessera/layer/parameter_gate.hpp>
-#include <tessera/layer/work.hpp>
 #include <tessera/redistribute/to.hpp>
 
 #include <string>

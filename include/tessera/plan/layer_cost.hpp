@@ -1,9 +1,9 @@
 #pragma once
 
+#include <tessera/layer/kernels.hpp>
 #include <tessera/layer/recompute.hpp>
 #include <tessera/layer/relayout.hpp>
 #include <tessera/layer/residual.hpp>
-#include <tessera/layer/work.hpp>
 
 #include <initializer_list>
 

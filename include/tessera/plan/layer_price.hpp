@@ -1,7 +1,7 @@
 #pragma once
 
 #include <tessera/layer/bind.hpp>
-#include <tessera/layer/work.hpp>
+#include <tessera/layer/kernels.hpp>
 #include <tessera/plan/mesh_costs.hpp>
 
 namespace tessera {
@@ -132,7 +132,7 @@ constexpr void price_parameters(layer_price& price, mesh_costs<Mesh::axes> const
 
 /// The price of a layer with an input of `Extents` when it is resolved to a layout, for elements of `element_bytes`;
 /// extents that only run time knows count as `unknown`. Kernels are those of `work`, or follow from the rules (see
-/// layer/work.hpp); each takes the longer of the times of its operations and of its bytes, and a launch.
+/// layer/kernels.hpp); each takes the longer of the times of its operations and of its bytes, and a launch.
 template <class Layer, auto Extents, device_mesh Mesh>
 constexpr layer_price price_of(machine_description const& machine, mesh_costs<Mesh::axes> const& costs,
                                resolved_layer<Mesh::axes> const& resolved, bool wants_input, index_t element_bytes,
