@@ -1,0 +1,16 @@
+#pragma once
+
+#include "aclnn/acl_meta.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor* self, int64_t dim, const aclTensor* index, aclTensor* out,
+                                             uint64_t* workspaceSize, aclOpExecutor** executor);
+aclnnStatus aclnnIndexSelect(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                             const aclrtStream stream);
+
+#ifdef __cplusplus
+}
+#endif
