@@ -1,0 +1,48 @@
+#include "support/on_host.hpp"
+
+#include <tessera/backend/ascend.hpp>
+#include <tessera/backend/with_fallback.hpp>
+
+#include <doctest/doctest.h>
+
+#include <memory>
+
+#define TESSERA_BACKEND "ascend: "
+#define TESSERA_ELEMENTS float
+#define TESSERA_FLOAT_STATISTICS true
+
+// Products of the first 910 are of FP16: it passes where the double of CANN is told to multiply in full.
+#ifndef TESSERA_ASCEND_CHIP
+#define TESSERA_ASCEND_CHIP ascend_910
+#endif
+
+namespace tessera::test {
+namespace {
+
+/// ACL ends before the program exits, and not before.
+struct acl_of_program : doctest::IReporter {
+  explicit acl_of_program(doctest::ContextOptions const&) {}
+  void test_run_start() override { runtime_ = std::make_unique<ascend_runtime>(); }
+  void test_run_end(doctest::TestRunStats const&) override { runtime_.reset(); }
+  void report_query(doctest::QueryData const&) override {}
+  void test_case_start(doctest::TestCaseData const&) override {}
+  void test_case_reenter(doctest::TestCaseData const&) override {}
+  void test_case_end(doctest::CurrentTestCaseStats const&) override {}
+  void test_case_exception(doctest::TestCaseException const&) override {}
+  void subcase_start(doctest::SubcaseSignature const&) override {}
+  void subcase_end() override {}
+  void log_assert(doctest::AssertData const&) override {}
+  void log_message(doctest::MessageData const&) override {}
+  void test_case_skipped(doctest::TestCaseData const&) override {}
+
+ private:
+  std::unique_ptr<ascend_runtime> runtime_;
+};
+REGISTER_LISTENER("acl", 1, acl_of_program);
+
+// Sums of moments of batch norm, which the backend gathers instead, are those of Eigen.
+using suite_kernels = on_host<with_fallback<ascend<TESSERA_ASCEND_CHIP>, eigen>>;
+}  // namespace
+}  // namespace tessera::test
+
+#include "suite.hpp"
