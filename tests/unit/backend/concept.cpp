@@ -10,17 +10,22 @@ struct orderless : eigen {
  private:
   using eigen::order;
 };
-/// A backend without one kernel.
+/// Backends without one kernel: one that every program needs, and one that only some do.
+struct unable_to_add : eigen {
+  void add() = delete;
+};
 struct unable_to_multiply : eigen {
   void matmul() = delete;
 };
 
 }  // namespace
 
-TEST_CASE("the concept accepts a whole backend and nothing less") {
+TEST_CASE("the concept accepts a backend that has what every program needs") {
   CHECK(backend<eigen>);
   CHECK(backend_for<eigen, float>);
-  CHECK_FALSE(backend<unable_to_multiply>);
+  CHECK_FALSE(backend<unable_to_add>);
+  CHECK(backend<unable_to_multiply>);
+  CHECK_FALSE(backend_for<unable_to_multiply, float>);
   CHECK_FALSE(backend<orderless>);
   CHECK_FALSE(backend<int>);
 }

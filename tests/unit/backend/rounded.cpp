@@ -1,3 +1,4 @@
+// alone: tells doctest names of types
 #include <tessera/backend/rounded.hpp>
 
 #include "reference.hpp"

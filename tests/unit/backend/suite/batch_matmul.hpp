@@ -1,6 +1,8 @@
-#include "reference.hpp"
+#pragma once
 
-namespace tessera::test {
+#include "../reference.hpp"
+
+namespace tessera::test::batch_matmul_suite {
 namespace {
 
 struct problem {
@@ -28,14 +30,14 @@ void check(problem const& p, bool transpose_a, bool transpose_b) {
             const T right = b(p.shared_b ? 0 : o, p.shared_b ? 0 : i, transpose_b ? c : k, transpose_b ? k : c);
             wanted(p.summed ? 0 : o, p.summed ? 0 : i, r, c) += static_cast<double>(left) * static_cast<double>(right);
           }
-  eigen kernels;
+  suite_kernels kernels;
   kernels.batch_matmul(a.read(), transpose_a, b.read(), transpose_b, y.view());
   CHECK(worst(y, wanted) < 20 * tolerance<T>);
 }
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("products of many matrices equal those of each", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "products of many matrices equal those of each", T, TESSERA_ELEMENTS) {
   // One or several matrices side by side, one operand for all, and sums over the batch.
   const problem problems[] = {{3, 1, 4, 5, 6, false, false, false},
                               {3, 7, 4, 5, 6, false, false, false},
@@ -66,4 +68,4 @@ TEST_CASE_TEMPLATE("products of many matrices equal those of each", T, float, do
       }
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::batch_matmul_suite

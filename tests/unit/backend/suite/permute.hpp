@@ -1,9 +1,11 @@
-#include "reference.hpp"
+#pragma once
+
+#include "../reference.hpp"
 
 #include <algorithm>
 #include <array>
 
-namespace tessera::test {
+namespace tessera::test::permute_suite {
 namespace {
 
 /// Element at indices of a row-major block.
@@ -18,7 +20,7 @@ void check(shape<6> const& extents, std::array<int, 6> const& from) {
   shape<6> permuted;
   for (int p = 0; p < 6; ++p) permuted[p] = extents[from[static_cast<std::size_t>(p)]];
   auto y = unwritten<float>(permuted);
-  eigen kernels;
+  suite_kernels kernels;
   kernels.permute(x.read(), from, y.view());
   bool same = true;
   for (index_t element = 0; element < y.size(); ++element) {
@@ -35,7 +37,7 @@ void check(shape<6> const& extents, std::array<int, 6> const& from) {
 
 }  // namespace
 
-TEST_CASE("dimensions come in any order") {
+TEST_CASE(TESSERA_BACKEND "dimensions come in any order") {
   std::array<int, 6> from{0, 1, 2, 3, 4, 5};
   do {
     CAPTURE(from);
@@ -44,7 +46,7 @@ TEST_CASE("dimensions come in any order") {
   } while (std::next_permutation(from.begin(), from.end()));
 }
 
-TEST_CASE("permutations of large, of single and of no elements") {
+TEST_CASE(TESSERA_BACKEND "permutations of large, of single and of no elements") {
   check({1, 1, 1, 1, 100, 37}, {0, 1, 2, 3, 5, 4});
   check({1, 1, 3, 33, 17, 20}, {0, 1, 2, 5, 4, 3});
   check({1, 1, 3, 33, 17, 20}, {0, 1, 3, 2, 4, 5});
@@ -52,4 +54,4 @@ TEST_CASE("permutations of large, of single and of no elements") {
   check({2, 3, 0, 4, 2, 3}, {5, 4, 3, 2, 1, 0});
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::permute_suite

@@ -1,8 +1,11 @@
-#include "reference.hpp"
+#pragma once
 
-namespace tessera::test {
+#include "../reference.hpp"
 
-TEST_CASE_TEMPLATE("a bias is added to every row, and its gradient sums the rows", T, float, double) {
+namespace tessera::test::columns_suite {
+
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "a bias is added to every row, and its gradient sums the rows", T,
+                   TESSERA_ELEMENTS) {
   for (auto const& extents :
        {std::array<index_t, 2>{1, 1}, {37, 3}, {1000, 16}, {5, 200}, {0, 4}, {4, 0}, {131, 128}}) {
     const index_t rows = extents[0];
@@ -20,7 +23,7 @@ TEST_CASE_TEMPLATE("a bias is added to every row, and its gradient sums the rows
         y_wanted(r, c) += static_cast<double>(bias(c));
       }
     }
-    eigen kernels;
+    suite_kernels kernels;
     kernels.sum_rows(y.read(), sums.view());
     kernels.add_bias(y.view(), bias.read());
     CHECK(worst(sums, sums_wanted) < tolerance<T>);
@@ -28,12 +31,12 @@ TEST_CASE_TEMPLATE("a bias is added to every row, and its gradient sums the rows
   }
 }
 
-TEST_CASE("a long column of equal float values sums without drift") {
+TEST_CASE(TESSERA_BACKEND "a long column of equal float values sums without drift") {
   const tensor<float, 2> ones(shape<2>{3'000'001, 1}, 0.1f);
   auto sum = unwritten<float>(shape<1>{1});
-  eigen kernels;
+  suite_kernels kernels;
   kernels.sum_rows(ones.read(), sum.view());
   CHECK(sum(0) == doctest::Approx(3'000'001 * static_cast<double>(0.1f)).epsilon(1e-6));
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::columns_suite

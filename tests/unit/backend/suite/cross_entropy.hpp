@@ -1,8 +1,10 @@
-#include "reference.hpp"
+#pragma once
+
+#include "../reference.hpp"
 
 #include <vector>
 
-namespace tessera::test {
+namespace tessera::test::cross_entropy_suite {
 namespace {
 
 constexpr std::int64_t ignored = -100;
@@ -45,7 +47,7 @@ template <class T, class Sums, class Loss, class Gradient>
 void check_parts(tensor<T, 2> const& logits, std::vector<index_t> const& cuts, cross_entropy_part<T> part,
                  index_t fields, T const* weights, wanted const& w, tensor<T, 1> const& row_scale, Sums sums_of,
                  Loss loss_of, Gradient gradient_of) {
-  eigen k;
+  suite_kernels k;
   const index_t rows = logits.extent(0);
   tensor<T, 1> maximum(shape<1>{rows}, -std::numeric_limits<T>::infinity());
   tensor<T, 2> sums(shape<2>{fields, rows}, T{0});
@@ -89,8 +91,8 @@ void check(index_t rows, index_t classes, bool weighted, double smoothing, doubl
            std::vector<index_t> const& cuts) {
   auto logits = random_values<T>(shape<2>{rows, classes}, 1);
   for (T& v : logits.view()) v = static_cast<T>(static_cast<double>(v) * factor);
-  std::vector<T> weights;
-  for (index_t c = 0; c < classes; ++c) weights.push_back(static_cast<T>(0.25 * static_cast<double>(c % 7 + 1)));
+  std::vector<T> weights;  // one more than there are: parts without classes begin at an element too
+  for (index_t c = 0; c <= classes; ++c) weights.push_back(static_cast<T>(0.25 * static_cast<double>(c % 7 + 1)));
   const auto weight = [&](index_t c) {
     return weighted ? static_cast<double>(weights[static_cast<std::size_t>(c)]) : 1.0;
   };
@@ -114,15 +116,15 @@ void check(index_t rows, index_t classes, bool weighted, double smoothing, doubl
     for (std::int64_t label : labels) weight_sum += label == ignored ? 0 : weight(label);
     check_parts<T>(
         logits, cuts, part, part.sums(), weights_or_null, by_label, row_scale,
-        [&](eigen& k, auto const& local, index_t, index_t, auto const& maximum, auto const& p, auto& sums) {
+        [&](auto& k, auto const& local, index_t, index_t, auto const& maximum, auto const& p, auto& sums) {
           k.cross_entropy_sums(local.read(), label_block, maximum.read(), p, sums.view());
         },
-        [&](eigen& k, auto const& sums, auto const& p, tensor<T, 1> row_loss) {
+        [&](auto& k, auto const& sums, auto const& p, tensor<T, 1> row_loss) {
           const auto totals = k.cross_entropy_loss(sums.read(), label_block, p, row_loss.view());
           CHECK(totals.weight == doctest::Approx(weight_sum));
           return totals;
         },
-        [&](eigen& k, auto const& local, index_t, index_t, auto const& maximum, auto const& sums, auto const& p,
+        [&](auto& k, auto const& local, index_t, index_t, auto const& maximum, auto const& sums, auto const& p,
             auto& d) {
           k.cross_entropy_gradient(local.read(), label_block, maximum.read(), sums.read(), p, 0.5, row_scale.read(),
                                    d.view());
@@ -135,16 +137,16 @@ void check(index_t rows, index_t classes, bool weighted, double smoothing, doubl
     });
     check_parts<T>(
         logits, cuts, part, cross_entropy_part<T>::probability_sums(), weights_or_null, by_probability, row_scale,
-        [&](eigen& k, auto const& local, index_t begin, index_t end, auto const& maximum, auto const& p, auto& sums) {
+        [&](auto& k, auto const& local, index_t begin, index_t end, auto const& maximum, auto const& p, auto& sums) {
           k.cross_entropy_probability_sums(local.read(), columns_of(targets, begin, end).read(), maximum.read(), p,
                                            sums.view());
         },
-        [&](eigen& k, auto const& sums, auto const&, tensor<T, 1> row_loss) {
+        [&](auto& k, auto const& sums, auto const&, tensor<T, 1> row_loss) {
           const auto totals = k.cross_entropy_probability_loss(sums.read(), row_loss.view());
           CHECK(totals.weight == static_cast<double>(rows));
           return totals;
         },
-        [&](eigen& k, auto const& local, index_t begin, index_t end, auto const& maximum, auto const& sums,
+        [&](auto& k, auto const& local, index_t begin, index_t end, auto const& maximum, auto const& sums,
             auto const& p, auto& d) {
           k.cross_entropy_probability_gradient(local.read(), columns_of(targets, begin, end).read(), maximum.read(),
                                                sums.read(), p, 0.5, row_scale.read(), d.view());
@@ -154,7 +156,7 @@ void check(index_t rows, index_t classes, bool weighted, double smoothing, doubl
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("cross-entropy and its gradient, for classes whole and cut", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "cross-entropy and its gradient, for classes whole and cut", T, TESSERA_ELEMENTS) {
   for (const bool weighted : {false, true}) {
     for (const double smoothing : {0.0, 0.1}) {
       CAPTURE(weighted);
@@ -169,7 +171,7 @@ TEST_CASE_TEMPLATE("cross-entropy and its gradient, for classes whole and cut", 
   check<T>(9, 10, false, 0, 10'000, {0, 4, 10});
 }
 
-TEST_CASE("ignored rows have gradient 0 even if the scale is infinite") {
+TEST_CASE(TESSERA_BACKEND "ignored rows have gradient 0 even if the scale is infinite") {
   const std::vector<std::int64_t> labels{ignored, ignored};
   const block<std::int64_t const, 1> label_block{labels.data(), {2}};
   const auto logits = random_values<float>(shape<2>{2, 5}, 1);
@@ -178,17 +180,18 @@ TEST_CASE("ignored rows have gradient 0 even if the scale is infinite") {
   auto d = unwritten<float>(shape<2>{2, 5});
   cross_entropy_part<float> part;
   part.classes = 5;
-  eigen k;
-  k.cross_entropy_gradient(logits.read(), label_block, maximum.read(), sums.read(), part, INFINITY, {}, d.view());
+  suite_kernels k;
+  k.cross_entropy_gradient(logits.read(), label_block, maximum.read(), sums.read(), part, INFINITY,
+                           block<float const, 1>{}, d.view());
   CHECK(worst(d, tensor<double, 2>(shape<2>{2, 5}, 0.0)) == 0);
   CHECK(k.cross_entropy_loss(sums.read(), label_block, part, block<float, 1>{}).weight == 0);
 }
 
-TEST_CASE("the first label out of range is found") {
-  eigen k;
+TEST_CASE(TESSERA_BACKEND "the first label out of range is found") {
+  suite_kernels k;
   const std::vector<std::int64_t> labels{0, 9, ignored, 10, -1};
   const auto first = [&](index_t begin, index_t end) {
-    return k.first_bad_label({labels.data() + begin, {end - begin}}, 10, ignored);
+    return k.first_bad_label(block<std::int64_t const, 1>{labels.data() + begin, {end - begin}}, 10, ignored);
   };
   CHECK(first(0, 0) == -1);
   CHECK(first(0, 3) == -1);
@@ -196,4 +199,4 @@ TEST_CASE("the first label out of range is found") {
   CHECK(first(4, 5) == 0);
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::cross_entropy_suite

@@ -1,6 +1,8 @@
-#include "reference.hpp"
+#pragma once
 
-namespace tessera::test {
+#include "../reference.hpp"
+
+namespace tessera::test::broadcast_suite {
 namespace {
 
 /// The element of an operand at a place of the result, where its extents of 1 are repeated.
@@ -50,7 +52,7 @@ void check_broadcast(shape<6> const& whole, unsigned of_a, unsigned of_b) {
     std::apply([&](auto... i) { difference(i...) = x - z; }, at);
     std::apply([&](auto... i) { quotient(i...) = x / z; }, at);
   });
-  eigen kernels;
+  suite_kernels kernels;
   auto y = unwritten<T>(whole);
   kernels.add_broadcast(a.read(), b.read(), y.view());
   CHECK(worst(y, sum) < tolerance<T>);
@@ -76,7 +78,7 @@ void check_broadcast(shape<6> const& whole, unsigned of_a, unsigned of_b) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("operands of extent 1 are repeated along any dimensions", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "operands of extent 1 are repeated along any dimensions", T, TESSERA_ELEMENTS) {
   for (const shape<6>& whole :
        {shape<6>{{2, 3, 2, 4, 3, 5}}, shape<6>{{1, 1, 1, 1, 7, 33}}, shape<6>{{1, 1, 3, 1, 2, 40}},
         shape<6>{{1, 1, 1, 0, 2, 3}}, shape<6>{{1, 1, 1, 1, 1, 1}}, shape<6>{{1, 1, 1, 1, 3, 1203}}})
@@ -85,4 +87,4 @@ TEST_CASE_TEMPLATE("operands of extent 1 are repeated along any dimensions", T, 
         if ((of_a | of_b) == 63u || whole.size() < 200) check_broadcast<T>(whole, of_a, of_b);
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::broadcast_suite

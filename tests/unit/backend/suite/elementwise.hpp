@@ -1,8 +1,10 @@
-#include "reference.hpp"
+#pragma once
+
+#include "../reference.hpp"
 
 #include <limits>
 
-namespace tessera::test {
+namespace tessera::test::elementwise_suite {
 namespace {
 
 /// Checks that `apply(a, b, y)` gives `of(a, b)` for each element, into a third block and in place of either operand.
@@ -28,10 +30,10 @@ void check_flat(Apply apply, Of of) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("flat kernels equal their formulas, in place too", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "flat kernels equal their formulas, in place too", T, TESSERA_ELEMENTS) {
   using in = block<T const, 1>;
   using out = block<T, 1>;
-  eigen k;
+  suite_kernels k;
   check_flat<T>([&](in a, in b, out y) { k.add(a, b, y); }, [](double a, double b) { return a + b; });
   check_flat<T>([&](in a, in b, out y) { k.sub(a, b, y); }, [](double a, double b) { return a - b; });
   check_flat<T>([&](in a, in b, out y) { k.mul(a, b, y); }, [](double a, double b) { return a * b; });
@@ -39,10 +41,10 @@ TEST_CASE_TEMPLATE("flat kernels equal their formulas, in place too", T, float, 
   check_flat<T>([&](in a, in b, out y) { k.relu_backward(a, b, y); }, [](double a, double b) { return a > 0 ? b : 0; });
 }
 
-TEST_CASE_TEMPLATE("kernels of one operand equal their formulas", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "kernels of one operand equal their formulas", T, TESSERA_ELEMENTS) {
   constexpr T huge = std::numeric_limits<T>::infinity();
   constexpr T nan = std::numeric_limits<T>::quiet_NaN();
-  eigen kernels;
+  suite_kernels kernels;
   for (index_t n : {0, 1, 19, 517}) {
     auto x = random_values<T>(shape<1>{n}, 1);
     if (n > 3) {
@@ -68,12 +70,12 @@ TEST_CASE_TEMPLATE("kernels of one operand equal their formulas", T, float, doub
   }
 }
 
-TEST_CASE_TEMPLATE("the gradient of relu is 0 at 0", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "the gradient of relu is 0 at 0", T, TESSERA_ELEMENTS) {
   const tensor<T, 1> y(shape<1>{40}, T{0});
   tensor<T, 1> dx(shape<1>{40}, T{7});
-  eigen kernels;
+  suite_kernels kernels;
   kernels.relu_backward(y.read(), dx.read(), dx.view());
   CHECK(worst(dx, tensor<double, 1>(shape<1>{40}, 0.0)) == 0);
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::elementwise_suite

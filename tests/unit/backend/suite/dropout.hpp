@@ -1,8 +1,10 @@
-#include "reference.hpp"
+#pragma once
+
+#include "../reference.hpp"
 
 #include <limits>
 
-namespace tessera::test {
+namespace tessera::test::dropout_suite {
 namespace {
 
 /// Dropout element by element, from single draws.
@@ -19,8 +21,9 @@ tensor<T, 1> wanted(tensor<T, 1> const& x, philox const& draw, index_t first, do
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("dropout is a function of an element's number, wherever a run begins and ends", T, float, double) {
-  eigen k;
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "dropout is a function of an element's number, wherever a run begins and ends", T,
+                   TESSERA_ELEMENTS) {
+  suite_kernels k;
   const philox draw(5, 77);
   const auto x = random_values<T>(shape<1>{700}, 1);
   for (const index_t first : {index_t{0}, index_t{1}, index_t{127}, index_t{128}, index_t{3} << 40})
@@ -38,8 +41,8 @@ TEST_CASE_TEMPLATE("dropout is a function of an element's number, wherever a run
   CHECK(worst(in_place, as_double(wanted(x, draw, 64, 0.8))) == 0);
 }
 
-TEST_CASE("the share that is kept is right, also a tiny one and all") {
-  eigen k;
+TEST_CASE(TESSERA_BACKEND "the share that is kept is right, also a tiny one and all") {
+  suite_kernels k;
   const tensor<float, 1> x(shape<1>{100000}, 1.0f);
   tensor<float, 1> y(x.extents());
   for (const double keep : {0.001, 0.25, 0.9, 1.0}) {
@@ -50,8 +53,8 @@ TEST_CASE("the share that is kept is right, also a tiny one and all") {
   }
 }
 
-TEST_CASE("what is dropped is zero, also NaN and infinity; what is kept stays these") {
-  eigen k;
+TEST_CASE(TESSERA_BACKEND "what is dropped is zero, also NaN and infinity; what is kept stays these") {
+  suite_kernels k;
   tensor<float, 1> x(shape<1>{256}, std::numeric_limits<float>::quiet_NaN());
   for (index_t i = 0; i < 128; ++i) x(i) = std::numeric_limits<float>::infinity();
   tensor<float, 1> y(x.extents());
@@ -64,4 +67,4 @@ TEST_CASE("what is dropped is zero, also NaN and infinity; what is kept stays th
   CHECK(std::abs(zeros - 128) < 40);
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::dropout_suite

@@ -1,9 +1,11 @@
-#include "reference.hpp"
+#pragma once
+
+#include "../reference.hpp"
 
 #include <limits>
 #include <vector>
 
-namespace tessera::test {
+namespace tessera::test::softmax_suite {
 namespace {
 
 /// Softmax, its logarithm, and the gradients of both for upstream gradient dy, by the definition.
@@ -57,7 +59,7 @@ void check(shape<3> extents, double factor) {
   auto log_y = unwritten<T>(extents);
   auto dx = unwritten<T>(extents);
   auto log_dx = unwritten<T>(extents);
-  eigen k;
+  suite_kernels k;
   k.softmax_forward(x.read(), y.view());
   k.log_softmax_forward(x.read(), log_y.view());
   k.softmax_backward(y.read(), dy.read(), dx.view());
@@ -107,7 +109,7 @@ void check(shape<3> extents, double factor) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("softmax and its logarithm, whole and in parts", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "softmax and its logarithm, whole and in parts", T, TESSERA_ELEMENTS) {
   for (auto const& extents : {shape<3>{3, 10, 1},
                               {2, 7, 5},
                               {1, 1, 1},
@@ -122,8 +124,9 @@ TEST_CASE_TEMPLATE("softmax and its logarithm, whole and in parts", T, float, do
   }
 }
 
-TEST_CASE_TEMPLATE("the maximum of a row keeps NaN and is minus infinity over nothing", T, float, double) {
-  eigen k;
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "the maximum of a row keeps NaN and is minus infinity over nothing", T,
+                   TESSERA_ELEMENTS) {
+  suite_kernels k;
   for (index_t inner : {1, 5}) {
     auto x = random_values<T>(shape<3>{2, 21, inner}, 1);
     x(1, 17, inner - 1) = std::numeric_limits<T>::quiet_NaN();
@@ -139,4 +142,4 @@ TEST_CASE_TEMPLATE("the maximum of a row keeps NaN and is minus infinity over no
   CHECK(worst(rows, tensor<double, 1>(shape<1>{3}, 2.0)) == 0);
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::softmax_suite

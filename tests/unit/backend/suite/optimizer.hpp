@@ -1,8 +1,10 @@
-#include "reference.hpp"
+#pragma once
 
-namespace tessera::test {
+#include "../reference.hpp"
 
-TEST_CASE_TEMPLATE("five steps of gradient descent follow the formula", T, float, double) {
+namespace tessera::test::optimizer_suite {
+
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "five steps of gradient descent follow the formula", T, TESSERA_ELEMENTS) {
   for (const double momentum : {0.0, 0.9}) {
     for (const bool nesterov : {false, true}) {
       const index_t n = 213;
@@ -11,7 +13,7 @@ TEST_CASE_TEMPLATE("five steps of gradient descent follow the formula", T, float
       tensor<T, 1> buffer(shape<1>{momentum > 0 ? n : 0}, std::numeric_limits<T>::quiet_NaN());
       auto p_wanted = as_double(p);
       tensor<double, 1> buffer_wanted(shape<1>{n}, 0.0);
-      eigen kernels;
+      suite_kernels kernels;
       for (unsigned step = 0; step < 5; ++step) {
         const auto g = random_values<T>(shape<1>{n}, 10 + step);
         sgd_step s;
@@ -39,7 +41,7 @@ TEST_CASE_TEMPLATE("five steps of gradient descent follow the formula", T, float
   }
 }
 
-TEST_CASE_TEMPLATE("five steps of Adam follow the formula", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "five steps of Adam follow the formula", T, TESSERA_ELEMENTS) {
   for (const bool decoupled : {false, true}) {
     const index_t n = 213;
     auto p = random_values<T>(shape<1>{n}, 1);
@@ -48,7 +50,7 @@ TEST_CASE_TEMPLATE("five steps of Adam follow the formula", T, float, double) {
     auto p_wanted = as_double(p);
     tensor<double, 1> m(shape<1>{n}, 0.0);
     tensor<double, 1> v(shape<1>{n}, 0.0);
-    eigen kernels;
+    suite_kernels kernels;
     for (unsigned step = 1; step <= 5; ++step) {
       const auto g = random_values<T>(shape<1>{n}, 10 + step);
       const adam_step s{0.05, 0.8, 0.95, 1e-6, 0.1, decoupled, step};
@@ -70,8 +72,9 @@ TEST_CASE_TEMPLATE("five steps of Adam follow the formula", T, float, double) {
 }
 
 // The element in the middle of a packet and the one after the last packet go through different code.
-TEST_CASE_TEMPLATE("the first step of Adam moves by the learning rate, whatever the size of the gradient", T, float,
-                   double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND
+                   "the first step of Adam moves by the learning rate, whatever the size of the gradient",
+                   T, TESSERA_ELEMENTS) {
   constexpr T large = std::numeric_limits<T>::max();
   constexpr T tiny = std::numeric_limits<T>::min();
   for (const T size : {tiny, T{1e-8f}, T{1}, T{1e15f}}) {
@@ -80,8 +83,8 @@ TEST_CASE_TEMPLATE("the first step of Adam moves by the learning rate, whatever 
       const tensor<T, 1> g(shape<1>{19}, sign * size);
       tensor<T, 1> first(shape<1>{19}, T{0});
       tensor<T, 1> second(shape<1>{19}, T{0});
-      eigen kernels;
-      kernels.adam_update(p.view(), g.read(), first.view(), second.view(), {0.5, 0.9, 0.999, 0, 0, false, 1});
+      suite_kernels kernels;
+      kernels.adam_update(p.view(), g.read(), first.view(), second.view(), adam_step{0.5, 0.9, 0.999, 0, 0, false, 1});
       const double wanted = size == tiny ? p(0) : -0.5 * static_cast<double>(sign);
       // The square of the smallest number is zero: the quotient is infinite, and says so.
       if (size == tiny) CHECK(std::isinf(p(0)));
@@ -94,24 +97,24 @@ TEST_CASE_TEMPLATE("the first step of Adam moves by the learning rate, whatever 
   const tensor<T, 1> g(shape<1>{19}, large);
   tensor<T, 1> first(shape<1>{19}, T{0});
   tensor<T, 1> second(shape<1>{19}, T{0});
-  eigen kernels;
-  kernels.adam_update(p.view(), g.read(), first.view(), second.view(), {0.5, 0.9, 0.999, 1e-8, 0, false, 1});
+  suite_kernels kernels;
+  kernels.adam_update(p.view(), g.read(), first.view(), second.view(), adam_step{0.5, 0.9, 0.999, 1e-8, 0, false, 1});
   for (index_t i = 0; i < 19; ++i) CHECK(p(i) == T{3});
 }
 
-TEST_CASE_TEMPLATE("Adam passes NaN on to its own element only", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "Adam passes NaN on to its own element only", T, TESSERA_ELEMENTS) {
   tensor<T, 1> p(shape<1>{19}, T{1});
   tensor<T, 1> g(shape<1>{19}, T{1});
   g(2) = g(18) = std::numeric_limits<T>::quiet_NaN();
   tensor<T, 1> first(shape<1>{19}, T{0});
   tensor<T, 1> second(shape<1>{19}, T{0});
-  eigen kernels;
-  kernels.adam_update(p.view(), g.read(), first.view(), second.view(), {0.5, 0.9, 0.999, 1e-8, 0, false, 1});
+  suite_kernels kernels;
+  kernels.adam_update(p.view(), g.read(), first.view(), second.view(), adam_step{0.5, 0.9, 0.999, 1e-8, 0, false, 1});
   for (index_t i = 0; i < 19; ++i) CHECK(std::isnan(p(i)) == (i == 2 || i == 18));
 }
 
-TEST_CASE_TEMPLATE("the sum of squares is that of double numbers", T, float, double) {
-  eigen kernels;
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "the sum of squares is that of double numbers", T, TESSERA_ELEMENTS) {
+  suite_kernels kernels;
   for (const index_t n : {0, 1, 3, 4, 7, 8, 213}) {
     const auto x = random_values<T>(shape<1>{n}, 5);
     double wanted = 0;
@@ -128,10 +131,10 @@ TEST_CASE_TEMPLATE("the sum of squares is that of double numbers", T, float, dou
   CHECK(kernels.square_sum(x.read()) == std::numeric_limits<double>::infinity());
 }
 
-TEST_CASE("no parameters, no step") {
-  eigen kernels;
+TEST_CASE(TESSERA_BACKEND "no parameters, no step") {
+  suite_kernels kernels;
   kernels.sgd_update(block<float, 1>{}, block<float const, 1>{}, block<float, 1>{}, sgd_step{});
   kernels.adam_update(block<float, 1>{}, block<float const, 1>{}, block<float, 1>{}, block<float, 1>{}, adam_step{});
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::optimizer_suite

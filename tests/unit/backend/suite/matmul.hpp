@@ -1,8 +1,11 @@
-#include "reference.hpp"
+#pragma once
 
-namespace tessera::test {
+#include "../reference.hpp"
 
-TEST_CASE_TEMPLATE("a matrix product equals the sum of products, whichever operand is transposed", T, float, double) {
+namespace tessera::test::matmul_suite {
+
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "a matrix product equals the sum of products, whichever operand is transposed", T,
+                   TESSERA_ELEMENTS) {
   for (auto const& extents :
        {std::array<index_t, 3>{7, 5, 9}, {1, 33, 17}, {40, 1, 31}, {64, 48, 80}, {0, 3, 4}, {3, 0, 4}, {3, 4, 0}}) {
     const index_t m = extents[0];
@@ -23,7 +26,7 @@ TEST_CASE_TEMPLATE("a matrix product equals the sum of products, whichever opera
               for (index_t l = 0; l < k; ++l)
                 wanted(i, j) += static_cast<double>(transpose_a ? a(l, i) : a(i, l)) *
                                 static_cast<double>(transpose_b ? b(j, l) : b(l, j));
-          eigen kernels;
+          suite_kernels kernels;
           kernels.matmul(a.read(), transpose_a, b.read(), transpose_b, out.view(), accumulate);
           CHECK(worst(out, wanted) < tolerance<T>);
         }
@@ -32,4 +35,4 @@ TEST_CASE_TEMPLATE("a matrix product equals the sum of products, whichever opera
   }
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::matmul_suite

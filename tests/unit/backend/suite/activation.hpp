@@ -1,9 +1,11 @@
-#include "reference.hpp"
+#pragma once
+
+#include "../reference.hpp"
 
 #include <cmath>
 #include <limits>
 
-namespace tessera::test {
+namespace tessera::test::activation_suite {
 namespace {
 
 using wide = long double;
@@ -19,7 +21,7 @@ template <class T, class With>
 void for_each_activation(With with) {
   using in = block<T const, 1>;
   using out = block<T, 1>;
-  eigen k;
+  suite_kernels k;
   with(
       "gelu", [&](in x, out y) { k.gelu_forward(x, y); }, [&](in x, in dy, out dx) { k.gelu_backward(x, dy, dx); },
       [](wide x) { return x * normal(x); }, [](wide x) { return normal(x) + x * density(x); }, false);
@@ -42,7 +44,9 @@ void for_each_activation(With with) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("activations are right to the last digits over their whole range", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "activations are right to the last digits over their whole range" *
+                       doctest::skip(TESSERA_FLOAT_STATISTICS),
+                   T, TESSERA_ELEMENTS) {
   constexpr wide rounding = std::numeric_limits<T>::epsilon();
   constexpr index_t n = 20011;
   tensor<T, 1> x(shape<1>{n});
@@ -70,7 +74,9 @@ TEST_CASE_TEMPLATE("activations are right to the last digits over their whole ra
   });
 }
 
-TEST_CASE_TEMPLATE("activations have their limits at infinity and keep NaN", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "activations have their limits at infinity and keep NaN" *
+                       doctest::skip(TESSERA_FLOAT_STATISTICS),
+                   T, TESSERA_ELEMENTS) {
   constexpr T huge = std::numeric_limits<T>::infinity();
   constexpr T large = std::numeric_limits<T>::max();
   constexpr T nan = std::numeric_limits<T>::quiet_NaN();
@@ -99,7 +105,8 @@ TEST_CASE_TEMPLATE("activations have their limits at infinity and keep NaN", T, 
   });
 }
 
-TEST_CASE_TEMPLATE("activations do not depend on where a number lies, nor on the blocks being one", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "activations do not depend on where a number lies, nor on the blocks being one", T,
+                   TESSERA_ELEMENTS) {
   for (index_t n : {0, 1, 7, 64, 1003}) {
     CAPTURE(n);
     const auto x = random_values<T>(shape<1>{n}, 1);
@@ -129,4 +136,4 @@ TEST_CASE_TEMPLATE("activations do not depend on where a number lies, nor on the
   }
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::activation_suite

@@ -1,8 +1,10 @@
-#include "reference.hpp"
+#pragma once
 
-namespace tessera::test {
+#include "../reference.hpp"
 
-TEST_CASE_TEMPLATE("flatten is channel-major, and unflatten its inverse", T, float, double) {
+namespace tessera::test::layout_suite {
+
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "flatten is channel-major, and unflatten its inverse", T, TESSERA_ELEMENTS) {
   for (auto const& extents :
        {shape<4>{3, 5, 4, 7}, {2, 33, 5, 4}, {4, 9, 1, 1}, {2, 1, 3, 5}, {0, 3, 2, 2}, {2, 0, 2, 2}, {2, 3, 0, 2}}) {
     CAPTURE(to_string(extents));
@@ -10,7 +12,7 @@ TEST_CASE_TEMPLATE("flatten is channel-major, and unflatten its inverse", T, flo
     const index_t features = extents[1] * extents[2] * extents[3];
     auto y = unwritten<T>(shape<2>{extents[0], features});
     auto back = unwritten<T>(extents);
-    eigen kernels;
+    suite_kernels kernels;
     kernels.flatten(x.read(), y.view());
     kernels.unflatten(y.read(), back.view());
     tensor<double, 2> wanted(y.extents());
@@ -24,4 +26,4 @@ TEST_CASE_TEMPLATE("flatten is channel-major, and unflatten its inverse", T, flo
   }
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::layout_suite

@@ -1,6 +1,8 @@
-#include "reference.hpp"
+#pragma once
 
-namespace tessera::test {
+#include "../reference.hpp"
+
+namespace tessera::test::conv2d_suite {
 namespace {
 
 struct problem {
@@ -37,7 +39,7 @@ void check(problem const& p) {
   auto y = unwritten<T>(y_extents);
   auto dx = unwritten<T>(x.extents());
   auto dw = unwritten<T>(w.extents());
-  eigen backend;
+  suite_kernels backend;
   backend.conv2d_forward(x.read(), w.read(), y.view(), g);
   backend.conv2d_backward_input(w.read(), dy.read(), dx.view(), g);
   backend.conv2d_backward_weight(x.read(), dy.read(), dw.view(), g);
@@ -60,7 +62,7 @@ void check(problem const& p) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("a convolution and its gradients equal the sum of products", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "a convolution and its gradients equal the sum of products", T, TESSERA_ELEMENTS) {
   SUBCASE("3x3, padding 1") {
     check<T>({3, 9, 7, 5, 6, {.kernel = {3, 3}, .padding_before = {1, 1}, .padding_after = {1, 1}}});
   }
@@ -132,4 +134,4 @@ TEST_CASE_TEMPLATE("a convolution and its gradients equal the sum of products", 
   SUBCASE("no output rows") { check<T>({2, 2, 5, 2, 3, {.kernel = {3, 3}}}); }
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::conv2d_suite

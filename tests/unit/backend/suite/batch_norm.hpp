@@ -1,9 +1,12 @@
-#include "reference.hpp"
+#pragma once
 
-namespace tessera::test {
+#include "../reference.hpp"
+
+namespace tessera::test::batch_norm_suite {
 namespace {
 
 constexpr double epsilon = 1e-5;
+constexpr block<float const, 1> none{};
 
 /// Statistics by two passes in double.
 struct statistics {
@@ -34,7 +37,7 @@ void check(index_t rows, index_t channels, bool affine) {
   CAPTURE(rows);
   CAPTURE(channels);
   CAPTURE(affine);
-  eigen k;
+  suite_kernels k;
   const auto x = random_values<T>(shape<2>{rows, channels}, 1);
   const auto dy = random_values<T>(x.extents(), 2);
   const auto gamma = random_values<T>(shape<1>{affine ? channels : 0}, 3);
@@ -90,7 +93,7 @@ void check(index_t rows, index_t channels, bool affine) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("batch norm and its gradients equal their formulas", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "batch norm and its gradients equal their formulas", T, TESSERA_ELEMENTS) {
   for (const bool affine : {false, true}) {
     check<T>(37, 3, affine);
     check<T>(1000, 16, affine);
@@ -102,7 +105,8 @@ TEST_CASE_TEMPLATE("batch norm and its gradients equal their formulas", T, float
   }
 }
 
-TEST_CASE("a mean a million deviations away is no harm in float") {
+TEST_CASE(TESSERA_BACKEND "a mean a million deviations away is no harm in float" *
+          doctest::skip(TESSERA_FLOAT_STATISTICS)) {
   // x = 1e4 + k / 1024 with k in 0..15: exact in float, deviation about 4.5e-3.
   const index_t rows = 20'000;
   tensor<float, 2> x(shape<2>{rows, 2});
@@ -112,7 +116,7 @@ TEST_CASE("a mean a million deviations away is no harm in float") {
     x(r, 1) = r == 0 ? 1e6f : static_cast<float>((r * 7) % 16) / 1024.0f;
   }
   const statistics s(x);
-  eigen k;
+  suite_kernels k;
   auto moments = unwritten<double>(shape<2>{2, 3});
   auto mean = unwritten<double>(shape<1>{2});
   auto inv_std = unwritten<double>(shape<1>{2});
@@ -121,19 +125,21 @@ TEST_CASE("a mean a million deviations away is no harm in float") {
   CHECK(moments(0, 2) == doctest::Approx(s.moments(0, 2)).epsilon(1e-6));
   CHECK(moments(1, 2) == doctest::Approx(s.moments(1, 2)).epsilon(1e-5));
   auto y = unwritten<float>(x.extents());
-  k.batch_norm_normalize(x.read(), mean.read(), inv_std.read(), {}, {}, y.view());
+  k.batch_norm_normalize(x.read(), mean.read(), inv_std.read(), none, none, y.view());
   tensor<double, 2> wanted(x.extents());
   for (index_t r = 0; r < rows; ++r)
     for (index_t c = 0; c < 2; ++c) wanted(r, c) = (static_cast<double>(x(r, c)) - s.mean(c)) * s.inv_std(c);
   CHECK(worst(y, wanted) < 1e-5);
 }
 
-TEST_CASE("values whose squares are outside the range of float are normalised, and so are their gradients") {
+TEST_CASE(TESSERA_BACKEND
+          "values whose squares are outside the range of float are normalised, and so are their gradients" *
+          doctest::skip(TESSERA_FLOAT_STATISTICS)) {
   const index_t rows = 300;
   const index_t channels = 5;
   const auto x = random_values<float, 2>({rows, channels}, 1);
   const auto dy = random_values<float, 2>({rows, channels}, 2);
-  eigen k;
+  suite_kernels k;
   // y, and dx times the factor: the same whatever the factor is.
   const auto with = [&](float factor) {
     tensor<float, 2> scaled(x.extents());
@@ -146,9 +152,9 @@ TEST_CASE("values whose squares are outside the range of float are normalised, a
     auto dx = unwritten<float>(x.extents());
     k.batch_norm_moments(scaled.read(), moments.view());
     k.batch_norm_finish(moments.read(), 0, mean.view(), inv_std.view());
-    k.batch_norm_normalize(scaled.read(), mean.read(), inv_std.read(), {}, {}, y.view());
+    k.batch_norm_normalize(scaled.read(), mean.read(), inv_std.read(), none, none, y.view());
     k.batch_norm_backward_sums(scaled.read(), dy.read(), mean.read(), inv_std.read(), sums.view());
-    k.batch_norm_backward_input(scaled.read(), dy.read(), mean.read(), inv_std.read(), {}, sums.read(),
+    k.batch_norm_backward_input(scaled.read(), dy.read(), mean.read(), inv_std.read(), none, sums.read(),
                                 static_cast<double>(rows), dx.view());
     for (index_t i = 0; i < dx.size(); ++i) dx.data()[i] *= factor;
     return std::pair{std::move(y), std::move(dx)};
@@ -162,7 +168,7 @@ TEST_CASE("values whose squares are outside the range of float are normalised, a
   }
 }
 
-TEST_CASE_TEMPLATE("running statistics take the unbiased variance", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "running statistics take the unbiased variance", T, TESSERA_ELEMENTS) {
   const auto x = random_values<T>(shape<2>{50, 3}, 1);
   const statistics s(x);
   auto mean = random_values<T>(shape<1>{3}, 2);
@@ -174,7 +180,7 @@ TEST_CASE_TEMPLATE("running statistics take the unbiased variance", T, float, do
     variance_wanted(c) = 0.75 * static_cast<double>(variance(c)) + 0.25 * s.moments(c, 2) / 49;
     inv_std_wanted(c) = 1 / std::sqrt(variance_wanted(c) + epsilon);
   }
-  eigen k;
+  suite_kernels k;
   k.batch_norm_update_running(s.moments.read(), 0.25, mean.view(), variance.view());
   CHECK(worst(mean, mean_wanted) < tolerance<T>);
   CHECK(worst(variance, variance_wanted) < tolerance<T>);
@@ -186,4 +192,4 @@ TEST_CASE_TEMPLATE("running statistics take the unbiased variance", T, float, do
   CHECK(worst(inv_std, inv_std_wanted) < tolerance<T>);
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::batch_norm_suite

@@ -1,6 +1,8 @@
-#include "reference.hpp"
+#pragma once
 
-namespace tessera::test {
+#include "../reference.hpp"
+
+namespace tessera::test::group_norm_suite {
 namespace {
 
 constexpr double epsilon = 1e-5;
@@ -58,7 +60,7 @@ void check(shape<4> extents, index_t groups, bool affine, bool in_place) {
   CAPTURE(groups);
   CAPTURE(affine);
   CAPTURE(in_place);
-  eigen k;
+  suite_kernels k;
   const auto x = random_values<T>(extents, 1);
   const auto dy = random_values<T>(extents, 2);
   const auto gamma = random_values<T>(shape<1>{affine ? extents[1] : 0}, 3);
@@ -97,7 +99,7 @@ void check(shape<4> extents, index_t groups, bool affine, bool in_place) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("group norm equals its definition", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "group norm equals its definition", T, TESSERA_ELEMENTS) {
   for (const bool affine : {true, false})
     for (const bool in_place : {true, false}) {
       check<T>({2, 6, 3, 5}, 2, affine, in_place);
@@ -108,8 +110,8 @@ TEST_CASE_TEMPLATE("group norm equals its definition", T, float, double) {
     }
 }
 
-TEST_CASE("blocks without pixels or channels count nothing") {
-  eigen k;
+TEST_CASE(TESSERA_BACKEND "blocks without pixels or channels count nothing") {
+  suite_kernels k;
   const tensor<float, 4> no_pixels(shape<4>{2, 4, 0, 3});
   auto moments = unwritten<double>(shape<2>{4, 3});
   k.group_norm_moments(no_pixels.read(), 2, moments.view());
@@ -117,8 +119,8 @@ TEST_CASE("blocks without pixels or channels count nothing") {
   auto dgamma = unwritten<float>(shape<1>{4});
   auto dbeta = unwritten<float>(shape<1>{4});
   const tensor<double, 1> statistics(shape<1>{4}, 1.0);
-  k.group_norm_backward_sums(no_pixels.read(), no_pixels.read(), 2, statistics.read(), statistics.read(), {},
-                             sums.view(), dgamma.view(), dbeta.view());
+  k.group_norm_backward_sums(no_pixels.read(), no_pixels.read(), 2, statistics.read(), statistics.read(),
+                             block<float const, 1>{}, sums.view(), dgamma.view(), dbeta.view());
   for (index_t i = 0; i < 4; ++i) {
     CHECK(moments(i, 0) == 0);
     CHECK(moments(i, 2) == 0);
@@ -129,7 +131,8 @@ TEST_CASE("blocks without pixels or channels count nothing") {
   }
   const tensor<float, 4> no_channels(shape<4>{2, 0, 3, 3});
   tensor<float, 4> y(no_channels.extents());
-  k.group_norm_normalize(no_channels.read(), 0, {}, {}, {}, {}, y.view());
+  k.group_norm_normalize(no_channels.read(), 0, block<double const, 1>{}, block<double const, 1>{},
+                         block<float const, 1>{}, block<float const, 1>{}, y.view());
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::group_norm_suite

@@ -1,8 +1,10 @@
-#include "reference.hpp"
+#pragma once
+
+#include "../reference.hpp"
 
 #include <limits>
 
-namespace tessera::test {
+namespace tessera::test::row_norm_suite {
 namespace {
 
 constexpr double epsilon = 1e-5;
@@ -71,7 +73,7 @@ void check_whole(shape<2> extents, bool affine, bool in_place) {
   CAPTURE(to_string(extents));
   CAPTURE(affine);
   CAPTURE(in_place);
-  eigen k;
+  suite_kernels k;
   const auto x = random_values<T>(extents, 1);
   const auto dy = random_values<T>(extents, 2);
   const auto gamma = random_values<T>(shape<1>{affine ? extents[1] : 0}, 3);
@@ -110,7 +112,7 @@ template <class T>
 void check_parts(shape<2> extents, index_t cut) {
   CAPTURE(to_string(extents));
   CAPTURE(cut);
-  eigen k;
+  suite_kernels k;
   const index_t rows = extents[0];
   const auto x = random_values<T>(extents, 1);
   const auto dy = random_values<T>(extents, 2);
@@ -144,7 +146,7 @@ void check_parts(shape<2> extents, index_t cut) {
     if (centred)
       k.batch_norm_finish(moments.read(), epsilon, mean.view(), inv_std.view());
     else
-      k.rms_norm_finish<T>(squares.read(), static_cast<double>(extents[1]), epsilon, inv_std.view());
+      k.rms_norm_finish(squares.read(), static_cast<double>(extents[1]), epsilon, inv_std.view());
     const auto mean_block = centred ? mean.read() : block<double const, 1>{};
     tensor<T, 1> sums(shape<1>{2 * rows}, T{0});
     for (int p = 0; p < 2; ++p) {
@@ -177,20 +179,23 @@ void check_parts(shape<2> extents, index_t cut) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("layer norm and root-mean-square norm of rows equal their definitions", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "layer norm and root-mean-square norm of rows equal their definitions", T,
+                   TESSERA_ELEMENTS) {
   for (const shape<2> extents : {shape<2>{4, 7}, shape<2>{1, 1}, shape<2>{70, 33}, shape<2>{5, 512}, shape<2>{3, 4500},
                                  shape<2>{200, 3}, shape<2>{0, 5}})
     for (const bool affine : {true, false})
       for (const bool in_place : {true, false}) check_whole<T>(extents, affine, in_place);
 }
 
-TEST_CASE_TEMPLATE("rows in two parts, one of them empty or not, are those of the whole", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "rows in two parts, one of them empty or not, are those of the whole", T,
+                   TESSERA_ELEMENTS) {
   for (const index_t cut : {0, 1, 11, 20}) check_parts<T>({6, 20}, cut);
   check_parts<T>({0, 20}, 7);
 }
 
-TEST_CASE("a mean of 1e4 with a deviation of 1e-2, and a value far out, keep their digits") {
-  eigen k;
+TEST_CASE(TESSERA_BACKEND "a mean of 1e4 with a deviation of 1e-2, and a value far out, keep their digits" *
+          doctest::skip(TESSERA_FLOAT_STATISTICS)) {
+  suite_kernels k;
   const shape<2> extents{6, 512};
   auto x = random_values<float>(extents, 1);
   for (float& v : x.view()) v = 1e4f + 1e-2f * v;
@@ -204,7 +209,7 @@ TEST_CASE("a mean of 1e4 with a deviation of 1e-2, and a value far out, keep the
   const wanted w(x, dy, none, none, true);
   tensor<double, 1> mean(shape<1>{6}), inv_std(shape<1>{6});
   tensor<float, 2> y(extents);
-  k.layer_norm_forward(x.read(), epsilon, {}, {}, mean.view(), inv_std.view(), y.view());
+  k.layer_norm_forward(x.read(), epsilon, none.read(), none.read(), mean.view(), inv_std.view(), y.view());
   for (index_t r = 0; r < 6; ++r) {
     CHECK(std::abs(mean(r) - w.mean(r)) * w.inv_std(r) < 1e-5);
     CHECK(inv_std(r) == doctest::Approx(w.inv_std(r)).epsilon(1e-5));
@@ -212,9 +217,9 @@ TEST_CASE("a mean of 1e4 with a deviation of 1e-2, and a value far out, keep the
   CHECK(worst(y, w.y) < 2e-5);
 }
 
-TEST_CASE_TEMPLATE("NaN and infinity spoil their row and no other; a row of equal values is the shift", T, float,
-                   double) {
-  eigen k;
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "NaN and infinity spoil their row and no other; a row of equal values is the shift",
+                   T, TESSERA_ELEMENTS) {
+  suite_kernels k;
   auto x = random_values<T>(shape<2>{4, 40}, 1);
   x(0, 3) = std::numeric_limits<T>::quiet_NaN();
   x(1, 39) = std::numeric_limits<T>::infinity();
@@ -232,4 +237,4 @@ TEST_CASE_TEMPLATE("NaN and infinity spoil their row and no other; a row of equa
   }
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::row_norm_suite

@@ -1,9 +1,11 @@
-#include "reference.hpp"
+#pragma once
+
+#include "../reference.hpp"
 
 #include <limits>
 #include <vector>
 
-namespace tessera::test {
+namespace tessera::test::pool2d_suite {
 namespace {
 
 /// Calls `with(row, column)` for the places of an output pixel's window inside the input, in row-major order.
@@ -39,7 +41,7 @@ void check_max(shape<4> const& extents, pool2d_geometry const& g) {
   auto y = unwritten<T>(dy.extents());
   auto argmax = unwritten<std::int32_t>(dy.extents());
   auto dx = unwritten<T>(extents);
-  eigen k;
+  suite_kernels k;
   k.max_pool2d_forward(x.read(), y.view(), argmax.view(), g);
   k.max_pool2d_backward(dy.read(), argmax.read(), dx.view(), g);
   tensor<double, 4> y_wanted(dy.extents(), -INFINITY);
@@ -68,7 +70,7 @@ void check_average(shape<4> const& extents, pool2d_geometry const& g) {
   const auto dy = random_values<T>(pooled(extents, g), 2);
   auto y = unwritten<T>(dy.extents());
   auto dx = unwritten<T>(extents);
-  eigen k;
+  suite_kernels k;
   k.avg_pool2d_forward(x.read(), y.view(), g);
   k.avg_pool2d_backward(dy.read(), dx.view(), g);
   tensor<double, 4> y_wanted(dy.extents(), 0.0);
@@ -94,7 +96,7 @@ void check_average(shape<4> const& extents, pool2d_geometry const& g) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("pooling and its gradient equal their definition", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "pooling and its gradient equal their definition", T, TESSERA_ELEMENTS) {
   const auto check = [](shape<4> const& extents, pool2d_geometry g) {
     CAPTURE(to_string(extents));
     check_max<T>(extents, g);
@@ -117,18 +119,20 @@ TEST_CASE_TEMPLATE("pooling and its gradient equal their definition", T, float, 
   check({2, 3, 1, 4}, {{2, 2}, {2, 2}});
 }
 
-TEST_CASE_TEMPLATE("padding is minus infinity, and a window of padding has no place", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "padding is minus infinity, and a window of padding has no place", T,
+                   TESSERA_ELEMENTS) {
   const tensor<T, 4> x(shape<4>{1, 3, 0, 4}, T{0});
   const pool2d_geometry g{{2, 2}, {2, 2}, {1, 0}, {1, 0}};
   auto y = unwritten<T>(pooled(x.extents(), g));
   auto argmax = unwritten<std::int32_t>(y.extents());
-  eigen k;
+  suite_kernels k;
   k.max_pool2d_forward(x.read(), y.view(), argmax.view(), g);
   CHECK(worst(y, tensor<double, 4>(y.extents(), -INFINITY)) == 0);
   CHECK(worst(argmax, tensor<double, 4>(y.extents(), -1.0)) == 0);
 }
 
-TEST_CASE_TEMPLATE("NaN passes through maximum pooling, the first one gets the gradient", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "NaN passes through maximum pooling, the first one gets the gradient", T,
+                   TESSERA_ELEMENTS) {
   tensor<T, 4> x(shape<4>{1, 20, 2, 4}, T{1});
   x(0, 17, 0, 1) = std::numeric_limits<T>::quiet_NaN();
   x(0, 17, 1, 0) = std::numeric_limits<T>::quiet_NaN();
@@ -136,7 +140,7 @@ TEST_CASE_TEMPLATE("NaN passes through maximum pooling, the first one gets the g
   const pool2d_geometry g{{2, 2}, {2, 2}};
   auto y = unwritten<T>(pooled(x.extents(), g));
   auto argmax = unwritten<std::int32_t>(y.extents());
-  eigen k;
+  suite_kernels k;
   k.max_pool2d_forward(x.read(), y.view(), argmax.view(), g);
   CHECK(std::isnan(y(0, 17, 0, 0)));
   CHECK(argmax(0, 17, 0, 0) == 1);
@@ -144,7 +148,7 @@ TEST_CASE_TEMPLATE("NaN passes through maximum pooling, the first one gets the g
   CHECK(argmax(0, 17, 0, 1) == 3);
 }
 
-TEST_CASE_TEMPLATE("the mean of whole images, also of a part of each", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "the mean of whole images, also of a part of each", T, TESSERA_ELEMENTS) {
   for (auto const& extents : {shape<4>{3, 10, 7, 5}, {2, 64, 3, 4}, {1, 5, 0, 4}, {0, 5, 2, 2}, {2, 0, 2, 2}}) {
     CAPTURE(to_string(extents));
     const auto x = random_values<T>(extents, 1);
@@ -153,7 +157,7 @@ TEST_CASE_TEMPLATE("the mean of whole images, also of a part of each", T, float,
     auto y = unwritten<T>(pooled_extents);
     auto dx = unwritten<T>(extents);
     const index_t count = 70;
-    eigen k;
+    suite_kernels k;
     k.global_avg_pool_forward(x.read(), y.view(), count);
     k.global_avg_pool_backward(dy.read(), dx.view(), count);
     tensor<double, 4> y_wanted(pooled_extents, 0.0);
@@ -167,7 +171,8 @@ TEST_CASE_TEMPLATE("the mean of whole images, also of a part of each", T, float,
   }
 }
 
-TEST_CASE_TEMPLATE("adaptive pooling and its gradient, of whole images and of a part of each", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "adaptive pooling and its gradient, of whole images and of a part of each", T,
+                   TESSERA_ELEMENTS) {
   struct of_images {
     shape<4> block;
     pair2d outputs;
@@ -187,7 +192,7 @@ TEST_CASE_TEMPLATE("adaptive pooling and its gradient, of whole images and of a 
     const auto dy = random_values<T>(shape<4>{extents[0], extents[1], outputs[0], outputs[1]}, 2);
     auto y = unwritten<T>(dy.extents());
     auto dx = unwritten<T>(extents);
-    eigen k;
+    suite_kernels k;
     k.adaptive_avg_pool_forward(x.read(), y.view(), part);
     k.adaptive_avg_pool_backward(dy.read(), dx.view(), part);
     tensor<double, 4> y_wanted(dy.extents(), 0.0);
@@ -210,4 +215,4 @@ TEST_CASE_TEMPLATE("adaptive pooling and its gradient, of whole images and of a 
   }
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::pool2d_suite

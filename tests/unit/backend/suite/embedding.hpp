@@ -1,8 +1,10 @@
-#include "reference.hpp"
+#pragma once
+
+#include "../reference.hpp"
 
 #include <limits>
 
-namespace tessera::test {
+namespace tessera::test::embedding_suite {
 namespace {
 
 tensor<std::int64_t, 1> indices_of(std::initializer_list<std::int64_t> values) {
@@ -17,7 +19,7 @@ void check(index_t places, index_t features, interval rows, index_t vocabulary, 
   CAPTURE(features);
   CAPTURE(rows.begin);
   CAPTURE(rows.size);
-  eigen k;
+  suite_kernels k;
   const auto weight = random_values<T>(shape<2>{rows.size, features}, 1);
   const auto dy = random_values<T>(shape<2>{places, features}, 2);
   tensor<std::int64_t, 1> indices(shape<1>{places});
@@ -41,7 +43,7 @@ void check(index_t places, index_t features, interval rows, index_t vocabulary, 
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("an embedding equals its definition, whole and in parts", T, float, double) {
+TEST_CASE_TEMPLATE(TESSERA_BACKEND "an embedding equals its definition, whole and in parts", T, TESSERA_ELEMENTS) {
   check<T>(50, 7, {0, 10}, 10, -1);
   check<T>(50, 7, {0, 10}, 10, 4);
   check<T>(5000, 3, {0, 5}, 5, -1);  // a thousand places a row
@@ -51,8 +53,8 @@ TEST_CASE_TEMPLATE("an embedding equals its definition, whole and in parts", T, 
   check<T>(20, 0, {0, 3}, 3, -1);
 }
 
-TEST_CASE("the first wrong index is found") {
-  eigen k;
+TEST_CASE(TESSERA_BACKEND "the first wrong index is found") {
+  suite_kernels k;
   CHECK(k.first_bad_index(indices_of({0, 4, 2}).read(), 5) == -1);
   CHECK(k.first_bad_index(indices_of({0, 5, -1}).read(), 5) == 1);
   CHECK(k.first_bad_index(indices_of({0, 4, -1}).read(), 5) == 2);
@@ -60,4 +62,4 @@ TEST_CASE("the first wrong index is found") {
   CHECK(k.first_bad_index(indices_of({}).read(), 0) == -1);
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::test::embedding_suite
