@@ -1,0 +1,393 @@
+#pragma once
+
+#include <tessera/core/error.hpp>
+#include <tessera/plan/search/device_report.hpp>
+#include <tessera/plan/search/planner.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace tessera::detail {
+
+/// The search for the plan of a model on many devices: see `plan_devices`.
+template <int Axes>
+class device_planner {
+ public:
+  /// Prices the model on a mesh, for parts of so many rows.
+  using pricing = std::function<device_graph<Axes>(mesh_sizes<Axes> const&, index_t rows)>;
+
+  device_planner(machine_description const& machine, device_request const& request, index_t batch, pricing price)
+      : machine_(machine),
+        request_(request),
+        memory_(request.memory > 0 ? request.memory : machine.memory),
+        price_(std::move(price)) {
+    best_.devices = request.devices;
+    best_.batch = batch;
+  }
+
+  device_plan best() {
+    check();
+    one_device();
+    std::vector<device_cell<Axes>> cells = all_cells();
+    std::stable_sort(cells.begin(), cells.end(), [](auto const& a, auto const& b) { return a.bound < b.bound; });
+    for (device_cell<Axes> const& cell : cells) {
+      if (is_hopeless(cell.bound)) break;
+      // More parts never shorten a step of one stage: they only save memory.
+      if (cell.stages == 1 && settled_[sizes_of(cell.mesh)]) continue;
+      search(cell);
+    }
+    if (!found_) refuse();
+    return best_;
+  }
+
+ private:
+  static std::vector<int> sizes_of(mesh_sizes<Axes> const& mesh) { return {mesh.along, mesh.along + Axes}; }
+  index_t rows_of(int parts) const { return (best_.batch + parts - 1) / parts; }
+  bool is_hopeless(double bound) const {
+    return found_ && bound >= best_.step.total() * (1 - request_.tolerance) && bound > 0;
+  }
+  int entries() const { return static_cast<int>(whole_->entries.size()); }
+
+  void check() {
+    const auto at_least_one = [](int number, char const* what) {
+      if (number < 1) throw error("a request for " + std::to_string(number) + what, "1 or more", "correct it");
+    };
+    at_least_one(request_.devices, " devices");
+    at_least_one(request_.plans, " split plans");
+    at_least_one(request_.most_parts, " parts of a batch at the most");
+    at_least_one(request_.most_stages, " stages at the most");
+    if (request_.memory < 0)
+      throw error("a request for devices of " + std::to_string(request_.memory) + " bytes of memory", "1 or more",
+                  "correct it, or leave it out for what the machine has");
+    if (best_.batch < 1)
+      throw error("a batch of " + std::to_string(best_.batch) + " samples", "1 or more",
+                  "name the batch in the request, or in the extents of the input");
+    if (const machine_fault fault = fault_of(machine_); fault != machine_fault::none)
+      throw error(
+          "a machine whose description has a fault in its " + std::string(fault == machine_fault::rates    ? "rates"
+                                                                          : fault == machine_fault::memory ? "memory"
+                                                                          : fault == machine_fault::levels ? "levels"
+                                                                                                           : "links"),
+          "one that can be priced", "see plan/machine.hpp for what belongs there");
+    mesh_sizes<Axes> one;
+    for (int& size : one.along) size = 1;
+    whole_ = std::make_unique<device_graph<Axes>>(price_(one, rows_of(1)));
+    for (search_node const& n : whole_->nodes)
+      if (n.kind == search_kind::layer && !n.memory_known)
+        throw error("a model whose layer " + std::string(n.name) + " does not tell what it keeps", "one that does",
+                    "give it a member `keeps` or `kept`");
+    check_times(*whole_, machine_);
+  }
+
+  /// A step of the batch on one device, as if its memory had no limit.
+  void one_device() {
+    cell_state<Axes> state = state_of({1, whole_->mesh, 1, 0});
+    const staged_plan<Axes> plan = *unlimited(state, device_terms{.remembered = request_.remembered}, 1).begin();
+    best_.one_device = simulate(state, plan, {.remembered = request_.remembered}).seconds();
+  }
+
+  std::vector<device_cell<Axes>> all_cells() {
+    std::vector<device_cell<Axes>> cells;
+    const int devices = request_.devices;
+    const int most_stages = std::min(request_.most_stages, std::max(1, entries()));
+    for (int parts = 1; parts <= request_.most_parts && parts <= best_.batch; ++parts) {
+      if (best_.batch % parts != 0 || (request_.parts > 0 && parts != request_.parts)) continue;
+      const device_graph<Axes> part = price_(whole_->mesh, rows_of(parts));
+      const least_work least = least_of(part, static_cast<int>(part.nodes.size()) - 1);
+      const double launches = least.kernels * machine_.launch;
+      for (const int stages : divisors(devices)) {
+        if (stages > most_stages) break;
+        if (request_.stages > 0 && stages != request_.stages) continue;
+        const double pass = launches + (least.seconds - launches) / (devices / stages);
+        for (auto const& mesh : factorizations<Axes>(devices / stages)) {
+          if (!request_.mesh.empty() && !is_asked_for(mesh)) continue;
+          cells.push_back({stages, mesh, parts});
+          cells.back().bound = bound_of(cells.back(), pass);
+        }
+      }
+    }
+    const auto levels = static_cast<int>(std::count(request_.levels.begin(), request_.levels.end(), true));
+    best_.combinations = static_cast<int>(cells.size()) * levels * (request_.recompute ? 2 : 1);
+    if (best_.combinations == 0)
+      throw error("a request that leaves no combination of stages, axes, parts and levels for " +
+                      std::to_string(devices) + " devices and a batch of " + std::to_string(best_.batch),
+                  "one at least",
+                  "ask for stages and parts that divide these, a mesh of a stage's devices, and a level");
+    return cells;
+  }
+  bool is_asked_for(mesh_sizes<Axes> const& mesh) const {
+    std::vector<int> sizes;
+    for (const int size : mesh.along)
+      if (size > 1) sizes.push_back(size);
+    std::vector<int> asked = request_.mesh;
+    std::erase(asked, 1);
+    return sizes == asked;
+  }
+
+  cell_state<Axes> state_of(device_cell<Axes> const& cell) {
+    cell_state<Axes> state;
+    state.cell = cell;
+    state.graph = price_(cell.mesh, rows_of(cell.parts));
+    state.links = std::make_unique<run_links<Axes>>(state.graph.mesh, state.graph.costs);
+    search_node const& root = state.graph.nodes.back();
+    if (root.kind != search_kind::chain) {
+      state.begins = {0, 1};
+      return state;
+    }
+    std::vector<index_t> costs;
+    for (const int part : root.parts) costs.push_back(picoseconds(least_of(state.graph, part).seconds));
+    state.begins = balance(costs, static_cast<std::size_t>(cell.stages));
+    state.begins.push_back(static_cast<int>(root.parts.size()));
+    mesh_sizes<Axes + 1> all;
+    all.along[0] = cell.stages;
+    for (int a = 0; a < Axes; ++a) all.along[a + 1] = cell.mesh[a];
+    state.message = costs_on(all, machine_).message[1];
+    return state;
+  }
+
+  device_terms terms_of(device_cell<Axes> const& cell, int level, bool recompute) const {
+    return {.level = level, .recompute = recompute, .parts = cell.parts, .remembered = request_.remembered};
+  }
+  /// Plans of all stages; `find` gives those of one. Weights that stages share are cut as the first of them does.
+  template <class Find>
+  std::vector<staged_plan<Axes>> stages_of(cell_state<Axes>& state, device_terms terms, Find find) {
+    std::vector<staged_plan<Axes>> all;
+    for (int s = 0; s < state.cell.stages; ++s) {
+      const auto at = static_cast<std::size_t>(s);
+      terms.live = state.live(s);
+      device_part<Axes> part(state.graph, terms, state.begins[at], state.begins[at + 1]);
+      const std::vector<int> sources = part.sources();
+      const search_graph<Axes> graph = part.take();
+      if (s == 0) {
+        for (search_plan& plan : find(graph, s)) {
+          all.push_back({});
+          add(all.back(), graph, sources, std::move(plan));
+        }
+        continue;
+      }
+      std::vector<search_plan> known;
+      std::size_t number = 0;
+      for (staged_plan<Axes>& one : all) {
+        search_graph<Axes> tied = graph;
+        if (const bool changed = tie(tied, one); changed || known.empty()) {
+          if (!has_ways(tied)) return {};
+          known = find(tied, s);
+        }
+        add(one, tied, sources, known[std::min(number++, known.size() - 1)]);
+      }
+    }
+    return all;
+  }
+  static void add(staged_plan<Axes>& to, search_graph<Axes> const& graph, std::vector<int> const& sources,
+                  search_plan plan) {
+    to.graphs.push_back(graph);
+    to.sources.push_back(sources);
+    to.time += plan.time;
+    to.plans.push_back(std::move(plan));
+  }
+  /// The best plans without a limit on memory.
+  std::vector<staged_plan<Axes>> unlimited(cell_state<Axes>& state, device_terms terms, double gradient_share) {
+    terms.gradient_share = gradient_share;
+    std::map<std::vector<edge_code>, std::vector<search_plan>> known;
+    return stages_of(state, terms, [&](search_graph<Axes> const& graph, int s) -> std::vector<search_plan> {
+      auto& plans = known[kind_of(state, graph, static_cast<std::size_t>(s))];
+      if (plans.empty()) plans = planner<Axes>(graph).best_of(request_.plans);
+      return plans;
+    });
+  }
+
+  /// The best plan with limits on memory, by stage; nothing where none fits. Bytes that do are in `needed`.
+  std::optional<staged_plan<Axes>> limited(cell_state<Axes>& state, device_terms const& terms,
+                                           std::vector<index_t> const& limits, bool& fits) {
+    fits = true;
+    auto found = stages_of(state, terms, [&](search_graph<Axes> const& graph, int s) -> std::vector<search_plan> {
+      planner<Axes> plans(graph);
+      const search_plan smallest = plans.smallest();
+      if (smallest.bytes > limits[static_cast<std::size_t>(s)]) {
+        fits = false;
+        return {smallest};
+      }
+      return {plans.best({.most_bytes = limits[static_cast<std::size_t>(s)]})};
+    });
+    if (found.empty()) return std::nullopt;
+    return std::move(found.front());
+  }
+
+  cell_step<Axes> simulate(cell_state<Axes>& state, staged_plan<Axes> const& plan, device_terms terms) {
+    device_cell<Axes> const& cell = state.cell;
+    ++best_.simulated;
+    cell_step<Axes> out;
+    std::vector<planned_stage<Axes>>& stages = out.stages;
+    stages = std::vector<planned_stage<Axes>>(static_cast<std::size_t>(cell.stages));
+    out.steps.resize(stages.size());
+    const step_settings settings{.element_bytes = request_.element_bytes,
+                                 .parts = cell.stages == 1 ? cell.parts : 1,
+                                 .remembered = request_.remembered,
+                                 .overlap = request_.overlap};
+    std::vector<step_price> prices(stages.size());
+    for (int s = cell.stages - 1; s >= 0; --s) {
+      const auto at = static_cast<std::size_t>(s);
+      const bool last = s + 1 == cell.stages;
+      search_graph<Axes> const& graph = plan.graphs[at];
+      const auto wanted = layout_of_edge<Axes>(last ? plan.plans[at].output : plan.plans[at + 1].input);
+      terms.live = state.live(s);
+      plan_walk<Axes> walk(state.graph, graph, plan.sources[at], plan.plans[at], *state.links);
+      stages[at] =
+          walk.of_passes(terms.live).stage(wanted, last ? dual(wanted) : stages[at + 1].leaving, state.begins[at]);
+      const auto bytes = [&](placements<Axes> const& layout, search_value const& value) {
+        double share = value.bytes;
+        for (int a = 0; a < Axes; ++a)
+          if (layout[a].is_shard()) share /= cell.mesh[a];
+        return share;
+      };
+      const double out_bytes = last ? 0 : bytes(wanted, graph.root().output);
+      const double in_bytes = s == 0 ? 0 : bytes(stages[at].leaving, graph.root().input);
+      const auto messages = static_cast<index_t>((terms.live + 1) * (out_bytes + in_bytes));
+      stage_step& step = out.steps[at];
+      step = simulate_stage(state.graph, stages[at], terms, settings, messages, memory_);
+      if (!last) step.price.forward += seconds_of(state.message, out_bytes);
+      if (s > 0) step.price.backward += seconds_of(state.message, in_bytes);
+      if (!last) step.messages += seconds_of(state.message, out_bytes);
+      if (s > 0) step.messages += seconds_of(state.message, in_bytes);
+      prices[at] = step.price;
+    }
+    out.total = cell.stages == 1 ? prices.front() : simulate_pipeline<one_forward_one_backward>(prices, cell.parts);
+    return out;
+  }
+
+  void search(device_cell<Axes> const& cell) {
+    cell_state<Axes> state = state_of(cell);
+    const double fastest = least_of(state.graph, static_cast<int>(state.graph.nodes.size()) - 1).seconds;
+    if (is_hopeless(bound_of(cell, fastest))) {
+      settle(cell);
+      return;
+    }
+    std::vector<index_t> overhead(static_cast<std::size_t>(cell.stages), 0);
+    for (const bool recompute : {false, true}) {
+      if (recompute && (!request_.recompute || !has_blocks(state))) break;
+      bool all_fit = true;
+      double bound = cell.bound;
+      std::vector<staged_plan<Axes>> plans;
+      for (const double share : {0.0, 1.0}) {
+        const std::size_t before = plans.size();
+        for (staged_plan<Axes>& one : unlimited(state, terms_of(cell, 0, recompute), share))
+          plans.push_back(std::move(one));
+        if (share == 0 && before < plans.size())
+          bound = std::max(bound, bound_of(cell, static_cast<double>(plans.front().time) * 1e-12));
+        if (is_hopeless(bound)) {
+          if (!recompute) settle(cell);
+          return;
+        }
+      }
+      for (int level = 0; level < 4; ++level) {
+        if (!request_.levels[static_cast<std::size_t>(level)]) continue;
+        ++best_.searched;
+        const device_terms terms = terms_of(cell, level, recompute);
+        // Whether the fastest of them fits.
+        bool fits = false;
+        double least_seconds = std::numeric_limits<double>::max();
+        for (staged_plan<Axes> const& plan : plans) {
+          const cell_step<Axes> out = simulate(state, plan, terms);
+          offer(state, terms, out);
+          if (out.seconds() < least_seconds) {
+            least_seconds = out.seconds();
+            fits = out.fits(memory_);
+          }
+          for (std::size_t s = 0; s < overhead.size(); ++s)
+            overhead[s] = out.steps[s].memory.workspace + out.steps[s].memory.buckets;
+        }
+        if (!fits) search_limited(state, terms, overhead, bound);
+        all_fit = all_fit && fits;
+      }
+      if (all_fit) {
+        if (!recompute) settle(cell);
+        break;
+      }
+    }
+  }
+
+  /// More parts than those of a cell of one stage are of no use.
+  void settle(device_cell<Axes> const& cell) {
+    if (cell.stages == 1) settled_[sizes_of(cell.mesh)] = true;
+  }
+  bool has_blocks(cell_state<Axes> const& state) const {
+    return device_part<Axes>(state.graph, {}, 0, std::max(1, static_cast<int>(state.graph.nodes.back().parts.size())))
+        .has_blocks();
+  }
+
+  /// Plans with a limit. Workspace and buckets depend on the plan: as much as the last one had is left for them, until
+  /// that is enough, and no less would be.
+  void search_limited(cell_state<Axes>& state, device_terms const& terms, std::vector<index_t> overhead, double bound) {
+    bool raised = false;
+    for (int attempt = 0; attempt < 6 && !is_hopeless(bound); ++attempt) {
+      std::vector<index_t> limits;
+      for (const index_t bytes : overhead) limits.push_back(memory_ - bytes);
+      bool possible = true;
+      const auto plan = limited(state, terms, limits, possible);
+      if (!plan) return;
+      const cell_step<Axes> out = simulate(state, *plan, terms);
+      offer(state, terms, out);
+      bool again = false;
+      for (std::size_t s = 0; s < overhead.size(); ++s) {
+        device_memory const& m = out.steps[s].memory;
+        if (possible && m.total() > memory_) {
+          overhead[s] += m.total() - memory_;
+          again = raised = true;
+        } else if (!raised && m.workspace + m.buckets < overhead[s]) {
+          overhead[s] = m.workspace + m.buckets;
+          again = true;
+        }
+      }
+      if (!again || (raised && out.fits(memory_))) return;
+    }
+  }
+
+  void offer(cell_state<Axes> const& state, device_terms const& terms, cell_step<Axes> const& out) {
+    if (!out.fits(memory_)) {
+      if (least_bytes_ < 0 || out.fullest().total() < least_bytes_) {
+        least_bytes_ = out.fullest().total();
+        describe(least_, state, terms, out);
+        fullest_ = fullest_layer(state, terms, out);
+      }
+      return;
+    }
+    if (found_ && out.seconds() >= best_.step.total()) return;
+    found_ = true;
+    describe(best_, state, terms, out);
+  }
+
+  [[noreturn]] void refuse() const {
+    if (least_bytes_ < 0)
+      throw error("a model that has no plan: layers that share a weight cut it in no common way", "another one",
+                  "let one stage have all of them");
+    device_plan const& p = least_;
+    std::string how;
+    for (planned_axis const& axis : p.mesh) how += (how.empty() ? "" : "x") + std::to_string(axis.size);
+    how = (how.empty() ? "one device" : how + " devices") + " a stage, " + std::to_string(p.stages) + " stages, " +
+          std::to_string(p.parts) + " parts, level " + std::to_string(p.level) +
+          (p.recompute ? ", blocks recomputed" : "");
+    throw error(std::to_string(memory_) + " bytes of memory a device, and the smallest of " +
+                    std::to_string(best_.combinations) + " combinations on " + std::to_string(best_.devices) +
+                    " devices (" + how + ") needs " + std::to_string(least_bytes_) + ", " +
+                    std::to_string(least_bytes_ - memory_) + " more; " + fullest_,
+                "at least " + std::to_string(least_bytes_) + " bytes",
+                "use devices with as much memory, more devices, or a smaller batch");
+  }
+
+  machine_description machine_;
+  device_request request_;
+  index_t memory_;
+  pricing price_;
+  std::unique_ptr<device_graph<Axes>> whole_{};  ///< on one device
+  device_plan best_{};
+  bool found_ = false;
+  index_t least_bytes_ = -1;
+  device_plan least_{};
+  std::string fullest_{};
+  std::map<std::vector<int>, bool> settled_{};
+};
+
+}  // namespace tessera::detail
