@@ -1,9 +1,11 @@
 // How long the planner takes at run time to find the best plan of a model on a number of devices: the first plan of a
-// planner, with all routes between layouts, and the next one. On one rank; ranks do not share the work.
+// planner, with all routes between layouts, and the next one. And how long `plan_devices` takes for all else too, with
+// what it finds. On one rank; ranks do not share the work.
 
 #include <tessera/model/resnet.hpp>
 #include <tessera/model/transformer.hpp>
 #include <tessera/plan/machines/h100_server.hpp>
+#include <tessera/plan/plan_devices.hpp>
 #include <tessera/plan/search/planner.hpp>
 
 #include <benchmark/benchmark.h>
@@ -56,6 +58,27 @@ void add_models() {
   add<language_model<96>, ts::shape<2>{{64, 1024}}, Sizes...>("gpt96");
 }
 
+/// Numbers of 16 bits, so many samples a device.
+template <class Model, class Input>
+void add_devices(std::string const& name, int samples, ts::index_t remembered) {
+  for (const int devices : {8, 64, 512, 4096})
+    benchmark::RegisterBenchmark(("devices/" + name + "/" + std::to_string(devices)).c_str(),
+                                 [=](benchmark::State& state) {
+                                   ts::device_plan plan;
+                                   for (auto _ : state)
+                                     plan = ts::plan_devices<Model, Input>(ts::machine::h100_server::about,
+                                                                           {.devices = devices,
+                                                                            .batch = samples * ts::index_t{devices},
+                                                                            .element_bytes = 2,
+                                                                            .remembered = remembered});
+                                   state.counters["step_ms"] = 1e3 * plan.step.total();
+                                   state.counters["efficiency"] = plan.efficiency();
+                                   state.counters["combinations"] = plan.combinations;
+                                   state.counters["searched"] = plan.searched;
+                                 })
+        ->Unit(benchmark::kMillisecond);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -70,5 +93,7 @@ int main(int argc, char** argv) {
   add_models<8, 8, 8>();
   add_models<64, 64>();
   add_models<16, 16, 16>();
+  add_devices<ts::model::resnet50<1000>, ts::input<ts::dynamic, 3, 224, 224>>("resnet50", 64, 1);
+  add_devices<language_model<24>, ts::input<ts::dynamic, 1024>>("gpt24", 8, 2);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -60,6 +60,20 @@ struct columns_first : ts::chain<ts::linear<16, 32, ts::split_output<all<4>>>, t
 static_assert(search<mlp, 4>::time < search<columns_first, 4>::time);
 // [only]
 
+// [limit]
+// The fastest plan where it fits, with what momentum remembers; else the fastest that does.
+template <ts::index_t Bytes>
+using within = search<mlp, 4, ts::memory_limit<Bytes, ts::momentum>>;
+static_assert(within<32'000>::bytes == 30'016 && within<32'000>::time == search<mlp, 4>::time);
+static_assert(within<28'000>::bytes == 27'520 && within<28'000>::time > search<mlp, 4>::time);
+static_assert(std::is_same_v<ts::type_at<0, within<28'000>::model::layers>,
+                             ts::linear<16, 32, ts::split_output<all<4>>>>);
+
+// The same of what the machine says its devices have, here 95 percent of it.
+using fits = search<mlp, 4, ts::machine_memory<ts::momentum, 95>>;
+static_assert(fits::bytes < boards::about.memory);
+// [limit]
+
 // [own]
 // A layer of one's own that takes words among its options (this one is `linear` by another name).
 template <int In, int Out, class... Options>

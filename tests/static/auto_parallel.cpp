@@ -43,6 +43,28 @@ static_assert(std::is_same_v<found_batch::model, mlp::composition>);
 static_assert(plan<found_batch::type, line>::output::layout[0] == shard_placement(0));
 static_assert(collectives<found_batch::type, line>.count(phase::forward) == 0);
 
+// A batch so large that data parallelism over all devices is the fastest, and devices without the memory for it. What
+// experts do then: columns and rows of the weights over a few of them, rows of the batch over the others. The optimizer
+// remembers two values of each parameter.
+struct as_adam {
+  static constexpr index_t values_per_element() { return 2; }
+};
+template <index_t Bytes>
+using within = search<mlp, input<131072, 1, 4096>, grid, memory_limit<Bytes, as_adam>>;
+using roomy = within<4'600'000'000>;
+static_assert(std::is_same_v<roomy::model, mlp::composition>);
+static_assert(roomy::bytes > 4'500'000'000);
+using tight = within<4'000'000'000>;
+static_assert(std::is_same_v<tight::model, chain<linear<4096, 16384, split_output<dp>>, gelu,
+                                                 linear<16384, 4096, split_input<dp>>>>);
+static_assert(std::is_same_v<tight::type, parallel<tight::model, input<131072, 1, 4096>,
+                                                   input_layout<layout<shard<0, tp>>>>>);
+static_assert(tight::bytes <= 4'000'000'000 && tight::time > roomy::time);
+// A limit that the fastest plan meets changes nothing.
+static_assert(std::is_same_v<roomy::type, search<mlp, input<131072, 1, 4096>, grid>::type>);
+static_assert(std::is_same_v<search<mlp, input<131072, 1, 4096>, grid, machine_memory<as_adam>>::type, roomy::type>);
+static_assert(std::is_same_v<search<mlp, input<131072, 1, 4096>, grid, machine_memory<as_adam, 12>>::type, tight::type>);
+
 // Convolutions of a large batch: data parallelism over both axes, statistics over the whole batch.
 using block = model::bottleneck_block<256, 64, 1>;
 using found_block = search<block, input<256, 256, 56, 56>, grid>;

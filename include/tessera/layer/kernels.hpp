@@ -19,14 +19,14 @@ enum class layer_pass : std::uint8_t { forward, parameters, input };
 template <int Axes, int Rank>
 constexpr shape<Rank> largest_block(mesh_sizes<Axes> const& mesh, placements<Axes> const& layout, shape<Rank> extents,
                                     index_t unknown) {
+  // (Without calls, which constant evaluation would spend most of its time in.)
+  index_t* const extent = extents.extents.data();
   for (int d = 0; d < Rank; ++d)
-    if (extents[d] == dynamic) extents[d] = unknown;
+    if (extent[d] == dynamic) extent[d] = unknown;
   // The first of the parts of a first part is the first of all parts together, rounded up: the order does not matter.
   for (int a = 0; a < Axes; ++a)
-    if (layout[a].is_shard()) {
-      index_t& extent = extents[layout[a].dim];
-      extent = (extent + mesh[a] - 1) / mesh[a];
-    }
+    if (placement const& p = layout.axis[a]; p.kind == placement_kind::shard)
+      extent[p.dim] = (extent[p.dim] + mesh.along[a] - 1) / mesh.along[a];
   return extents;
 }
 
@@ -34,7 +34,11 @@ constexpr shape<Rank> largest_block(mesh_sizes<Axes> const& mesh, placements<Axe
 template <int Axes, int Rank>
 constexpr double largest_size(mesh_sizes<Axes> const& mesh, placements<Axes> const& layout, shape<Rank> const& extents,
                               index_t unknown) {
-  return static_cast<double>(largest_block(mesh, layout, extents, unknown).size());
+  const shape<Rank> block = largest_block(mesh, layout, extents, unknown);
+  index_t const* const extent = block.extents.data();
+  index_t size = 1;
+  for (int d = 0; d < Rank; ++d) size *= extent[d];
+  return static_cast<double>(size);
 }
 
 namespace detail {
@@ -68,7 +72,7 @@ constexpr void kernels_by_rules(resolved_layer<Mesh::axes> const& r, index_t unk
   using known = product_rules<Layer, Extents>;
   const auto result = largest_block(Mesh::value, r.output, known::output, unknown);
   const double in = largest_size(Mesh::value, r.operand[0], Extents, unknown);
-  const double out = static_cast<double>(result.size());
+  const double out = largest_size(Mesh::value, r.output, known::output, unknown);
   double flops = 0;
   double weights = 0;
   [[maybe_unused]] const auto one = [&]<int Operand, int Rank>(std::integral_constant<int, Operand>,
@@ -78,7 +82,7 @@ constexpr void kernels_by_rules(resolved_layer<Mesh::axes> const& r, index_t unk
       double products = 2 * size;
       constexpr unsigned positions = known::template positions<Operand>;
       for (int d = 0; d < known::output.rank; ++d)
-        if ((positions >> d & 1u) != 0) products *= static_cast<double>(result[d]);
+        if ((positions >> d & 1u) != 0) products *= static_cast<double>(result.extents.data()[d]);
       flops += products;
       weights += size;
     }

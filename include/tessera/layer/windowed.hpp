@@ -34,6 +34,8 @@ constexpr windowed_bytes windowed_bytes_of(placements<Mesh::axes> const& layout,
 template <auto Geometry>
 struct windowed_layer {
   static constexpr auto geometry = Geometry;
+  /// Letters of the rules: where no axis cuts one of them, nothing is exchanged.
+  static constexpr std::string_view calls_when_cut = "hw";
 
   template <auto Extents, class Mesh>
   static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {

@@ -232,7 +232,8 @@ struct on_paper<bound_residual<Branch, Shortcut, Mesh, Flow>, Extents, T> {
   }
 };
 
-// Keeps the input; the rest of what the layer keeps is there in its backward pass only.
+// Keeps the input and the states that forward found; the rest of what the layer keeps is there in its backward pass
+// only.
 template <class Layer, class Mesh, class Flow, auto Extents, class T>
 struct on_paper<bound_recompute<Layer, Mesh, Flow>, Extents, T> {
   using bound = bound_recompute<Layer, Mesh, Flow>;
@@ -241,8 +242,10 @@ struct on_paper<bound_recompute<Layer, Mesh, Flow>, Extents, T> {
   static constexpr int layers = 1 + inner::layers;
 
   static constexpr paper_tensor forward(paper_pass<Mesh>& p, paper_tensor x, int first) {
+    auto& kept = p.kept[static_cast<std::size_t>(first)];
+    if (const index_t bytes = states(p); bytes > 0) kept.own = p.make(bytes);
     const paper_tensor y = inner::forward(p, x, first + 1);
-    p.kept[static_cast<std::size_t>(first)].input = p.share(x.block);
+    kept.input = p.share(x.block);
     for (int layer = 1; layer < layers; ++layer) p.forget(first + layer);
     return y;
   }
@@ -257,6 +260,14 @@ struct on_paper<bound_recompute<Layer, Mesh, Flow>, Extents, T> {
   }
 
  private:
+  static constexpr index_t states(paper_pass<Mesh> const& p) {
+    std::vector<parameter_info<Mesh::axes>> parameters;
+    bound::append_parameters(parameters);
+    index_t bytes = 0;
+    for (auto const& one : parameters)
+      if (!one.trainable) bytes += block_bytes(one.template local_size<Mesh>(p.at), sizeof(T));
+    return bytes;
+  }
   using element = typename bound::template input_element<T>;
   static constexpr index_t element_bytes = sizeof(std::conditional_t<std::is_void_v<element>, T, element>);
 };

@@ -77,14 +77,18 @@ constexpr std::vector<int> places(std::vector<layer_span> const& spans, bool tak
 
 }  // namespace detail
 
-/// How ranks along `axes` share the buckets of a bound model.
-template <class Bound>
+/// How ranks along `axes` share the buckets of a model. Passes come to its layers with parameters in the orders
+/// `forward` and `backward`.
+template <int Axes>
 constexpr bucket_sharing share_buckets(std::vector<gradient_bucket> const& buckets,
-                                       std::vector<parameter_info<Bound::mesh::axes>> const& trainable, axis_set axes,
-                                       int level) {
+                                       std::vector<parameter_info<Axes>> const& trainable, axis_set axes, int level,
+                                       std::vector<layer_parameters> const& forward,
+                                       std::vector<layer_parameters> const& backward) {
   bucket_sharing sharing;
   sharing.level = level;
   if (level == 0) return sharing;
+  sharing.forward = forward;
+  sharing.backward = backward;
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
   const auto owner_of = [&](int position) { return detail::first_of_tie(trainable, position); };
   sharing.bucket_of.assign(trainable.size(), -1);
@@ -96,9 +100,6 @@ constexpr bucket_sharing share_buckets(std::vector<gradient_bucket> const& bucke
   }
   for (int i = 0; i < static_cast<int>(trainable.size()); ++i)
     sharing.bucket_of[at(i)] = sharing.bucket_of[at(owner_of(i))];
-  int end = 0;
-  detail::pass_order<Bound>::forward(sharing.forward, end);
-  detail::pass_order<Bound>::backward(sharing.backward, end);
 
   std::vector<detail::layer_span> values(buckets.size());
   std::vector<detail::layer_span> gradients(buckets.size());
@@ -120,6 +121,20 @@ constexpr bucket_sharing share_buckets(std::vector<gradient_bucket> const& bucke
   // Gradients that are not scattered stay in their buckets.
   if (level > 1) sharing.gradient_places = detail::places(gradients, true);
   return sharing;
+}
+/// The same of a bound model.
+template <class Bound>
+constexpr bucket_sharing share_buckets(std::vector<gradient_bucket> const& buckets,
+                                       std::vector<parameter_info<Bound::mesh::axes>> const& trainable, axis_set axes,
+                                       int level) {
+  std::vector<layer_parameters> forward;
+  std::vector<layer_parameters> backward;
+  if (level > 0) {
+    int end = 0;
+    detail::pass_order<Bound>::forward(forward, end);
+    detail::pass_order<Bound>::backward(backward, end);
+  }
+  return share_buckets(buckets, trainable, axes, level, forward, backward);
 }
 
 }  // namespace tessera

@@ -186,17 +186,16 @@ constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info
 
 /// The partition that is reduced earliest on a machine when the gradients exist at these times (`gradient_times`), by
 /// position. The reductions over each set of axes are taken to have links of their own.
-template <device_mesh Mesh, class Machine>
+template <device_mesh Mesh>
 constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info<Mesh::axes>> const& trainable,
                                                       index_t element_bytes, std::vector<index_t> const& times,
-                                                      bool in_slices = false) {
+                                                      bool in_slices, mesh_costs<Mesh::axes> const& costs) {
   const std::size_t n = trainable.size();
   std::vector<char> begins(n, 0);  // by gradient
   for (unsigned set = 1; set <= Mesh::all; ++set) {
     const auto axes = static_cast<axis_set>(set);
     if (axes != Mesh::cutting(axes)) continue;
     // An all-reduce, in picoseconds.
-    constexpr auto& costs = costs_of<Mesh, Machine>;
     const link_cost& half = in_slices ? costs.gather[axes] : costs.bucket[axes];
     std::vector<timed_gradient> timed;
     std::vector<std::size_t> which;
@@ -217,6 +216,13 @@ constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info
   return detail::cut_gradients<Mesh>(trainable, element_bytes, in_slices, [&](std::size_t, int gradient, index_t) {
     return begins[static_cast<std::size_t>(gradient)] != 0;
   });
+}
+
+template <device_mesh Mesh, class Machine>
+constexpr std::vector<gradient_bucket> fuse_gradients(std::vector<parameter_info<Mesh::axes>> const& trainable,
+                                                      index_t element_bytes, std::vector<index_t> const& times,
+                                                      bool in_slices = false) {
+  return fuse_gradients<Mesh>(trainable, element_bytes, times, in_slices, costs_of<Mesh, Machine>);
 }
 
 /// The buckets of a bound model by any policy.

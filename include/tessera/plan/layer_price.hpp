@@ -41,13 +41,12 @@ constexpr double halo_elements(collective_call<Mesh::axes> const& call, shape<ma
 
 /// Seconds of a collective that a layer makes, as the device that moves most sees it.
 template <device_mesh Mesh>
-constexpr double seconds_of_call(mesh_costs<Mesh::axes> const& costs, collective_call<Mesh::axes> call,
+constexpr double seconds_of_call(mesh_costs<Mesh::axes> const& costs, collective_call<Mesh::axes> const& call,
                                  index_t element_bytes, index_t unknown) {
   shape<max_rank> extents;
-  for (int d = 0; d < max_rank; ++d) {
-    if (d < call.rank && call.extents[d] == dynamic) call.extents[d] = unknown;
-    extents[d] = d < call.rank ? call.extents[d] : 1;
-  }
+  index_t* const extent = extents.extents.data();
+  for (int d = 0; d < max_rank; ++d)
+    extent[d] = d >= call.rank ? 1 : call.extents[d] == dynamic ? unknown : call.extents[d];
   const double element = static_cast<double>(call.factor * element_bytes);
   const auto bytes = [&](placements<Mesh::axes> const& layout) {
     return element * largest_size(Mesh::value, layout, extents, unknown);
@@ -83,6 +82,7 @@ constexpr double seconds_of_call(mesh_costs<Mesh::axes> const& costs, collective
   }
 }
 
+/// Those of a pass.
 template <device_mesh Mesh>
 constexpr double seconds_of_calls(mesh_costs<Mesh::axes> const& costs, call_list<Mesh::axes> const& calls,
                                   index_t element_bytes, index_t unknown) {
@@ -147,6 +147,8 @@ constexpr layer_price price_of(machine_description const& machine, mesh_costs<Me
             machine.seconds(flops, elements * static_cast<double>(element_bytes), element_bytes, kind);
       });
   if constexpr (detail::makes_calls<Layer, Extents, Mesh>) {
+    if constexpr (requires { Layer::calls_when_cut; })
+      if (resolved.axes_cutting(Layer::calls_when_cut) == 0) return price;
     const auto seconds_in = [&](phase when) {
       return detail::seconds_of_calls<Mesh>(costs, detail::own_calls<Layer, Extents, Mesh>(when, resolved, wants_input),
                                             element_bytes, unknown);

@@ -129,7 +129,9 @@ constexpr link_cost cost_of_step(mesh_sizes<Axes> const& mesh, mesh_costs<Axes> 
     }
     case step_kind::all_reduce: return part_of(costs.gather[group], detail::share(mesh, s.from), 2);
     case step_kind::exchange: {
-      const double share = detail::received_share(mesh, s);
+      // One over a whole number, however it is found.
+      const double common = detail::shared(mesh, s.from, s.to);
+      const double share = detail::share(mesh, s.to) - (common > 0 ? 1.0 / static_cast<int>(1 / common + 0.5) : 0);
       return packed(part_of(costs.exchange[group], share), share);
     }
     case step_kind::slice:

@@ -8,24 +8,24 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <vector>
 
 namespace tessera {
 
-/// Where `Stages` runs of consecutive entries begin, so that the sum of the most expensive run is as small as can be.
+/// Where so many runs of consecutive entries begin, so that the sum of the most expensive run is as small as can be.
 /// There are at least as many entries as runs.
 ///
 /// Exact: the smallest bound that runs keep which are filled one after the other is found by bisection.
-template <std::size_t Stages>
-constexpr std::array<int, Stages> balance(std::span<index_t const> costs) {
-  std::array<int, Stages> begins{};
+constexpr std::vector<int> balance(std::span<index_t const> costs, std::size_t runs) {
+  std::vector<int> begins(runs, 0);
   const auto fits = [&](index_t bound) {
-    std::size_t runs = 1;
+    std::size_t run = 1;
     index_t held = 0;
     for (std::size_t i = 0; i < costs.size(); ++i) {
-      const bool last_chance = costs.size() - i == Stages - runs;  // one entry for each run that is left
+      const bool last_chance = costs.size() - i == runs - run;  // one entry for each run that is left
       if (i > 0 && (held + costs[i] > bound || last_chance)) {
-        if (runs == Stages) return false;
-        begins[runs++] = static_cast<int>(i);
+        if (run == runs) return false;
+        begins[run++] = static_cast<int>(i);
         held = 0;
       }
       held += costs[i];
@@ -44,6 +44,13 @@ constexpr std::array<int, Stages> balance(std::span<index_t const> costs) {
       low = middle + 1;
   }
   fits(high);
+  return begins;
+}
+template <std::size_t Runs>
+constexpr std::array<int, Runs> balance(std::span<index_t const> costs) {
+  std::array<int, Runs> begins{};
+  const std::vector<int> found = balance(costs, Runs);
+  std::copy(found.begin(), found.end(), begins.begin());
   return begins;
 }
 

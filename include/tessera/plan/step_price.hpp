@@ -5,7 +5,6 @@
 #include <tessera/plan/priced_layers.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -122,7 +121,8 @@ struct gathering {
 /// All messages share one way. What a layer itself waits for goes first, and what is under way takes longer by it.
 /// Reductions follow one another, each when the last gradient of its bucket exists. Gathers of parameters do too, each
 /// from the pass before that of its layer on where buckets take turns in memory (level 3), as early as can be where
-/// not. Only the last of several parts reduces, so nothing but its backward hides reductions.
+/// not. Only the last of several parts reduces, so nothing but its backward hides reductions; where ranks
+/// have slices of gradients (levels 2 and 3) each part does, and hides its own.
 template <device_mesh Mesh>
 constexpr step_price simulate_step(priced_layers<Mesh::axes> const& layers, priced_buckets<Mesh> const& of) {
   step_price price;
@@ -167,6 +167,48 @@ constexpr step_price simulate_step(priced_layers<Mesh::axes> const& layers, pric
     price.gathers *= parts;
     price.waiting *= parts;
   }
+  if (of.sharing.level > 1) {
+    price.reduction *= parts;
+    price.exposed *= parts;
+  }
+  return price;
+}
+
+/// A step of a pipeline of which each stage takes what `of_part` says for one part of the batch, messages to the next
+/// one included.
+template <pipeline_schedule Schedule>
+constexpr step_price simulate_pipeline(std::vector<step_price> const& of_part, int parts) {
+  const int devices = static_cast<int>(of_part.size()) / Schedule::chunks;
+  const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e12); };
+  const auto time =
+      simulate(all_actions<Schedule>(devices, parts), [&](pipeline_action::pass kind, int number) {
+        step_price const& p = of_part[static_cast<std::size_t>(number)];
+        return picoseconds(kind == pipeline_action::pass::forward ? p.forward : p.backward);
+      });
+  step_price price;
+  for (int device = 0; device < devices; ++device) {
+    step_price here;
+    for (int chunk = 0; chunk < Schedule::chunks; ++chunk) {
+      step_price const& p = of_part[static_cast<std::size_t>(chunk * devices + device)];
+      here.forward += p.forward * parts;
+      here.backward += p.backward * parts;
+      here.reduction += p.reduction;
+      here.exposed += p.exposed;
+      here.gathers += p.gathers;
+      here.waiting += p.waiting;
+      here.update += p.update;
+    }
+    if (here.forward + here.backward > price.forward + price.backward) {
+      price.forward = here.forward;
+      price.backward = here.backward;
+    }
+    price.reduction = std::max(price.reduction, here.reduction);
+    price.exposed = std::max(price.exposed, here.exposed);
+    price.gathers = std::max(price.gathers, here.gathers);
+    price.waiting = std::max(price.waiting, here.waiting);
+    price.update = std::max(price.update, here.update);
+  }
+  price.bubble = std::max(0.0, static_cast<double>(time.span) * 1e-12 - price.forward - price.backward);
   return price;
 }
 
@@ -208,7 +250,7 @@ constexpr step_price price_step(machine_description const& machine, mesh_costs<M
   } else {
     using line = pipeline_plan<Model, Mesh>;
     const index_t rows = (settings.unknown + settings.parts - 1) / settings.parts;
-    std::array<step_price, static_cast<std::size_t>(line::stages)> of_part{};
+    std::vector<step_price> of_part(static_cast<std::size_t>(line::stages));
     step_settings one_part = settings;
     one_part.parts = 1;
     const auto one = [&]<int S>(std::integral_constant<int, S>) {
@@ -230,37 +272,7 @@ constexpr step_price price_step(machine_description const& machine, mesh_costs<M
     [&]<int... S>(std::integer_sequence<int, S...>) { (one(std::integral_constant<int, S>{}), ...); }
     (std::make_integer_sequence<int, line::stages>{});
 
-    const auto picoseconds = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e12); };
-    const auto time = simulate(all_actions<typename line::schedule>(line::devices, settings.parts),
-                               [&](pipeline_action::pass kind, int number) {
-                                 step_price const& p = of_part[static_cast<std::size_t>(number)];
-                                 return picoseconds(kind == pipeline_action::pass::forward ? p.forward : p.backward);
-                               });
-    step_price price;
-    for (int device = 0; device < line::devices; ++device) {
-      step_price here;
-      for (int chunk = 0; chunk < line::schedule::chunks; ++chunk) {
-        step_price const& p = of_part[static_cast<std::size_t>(chunk * line::devices + device)];
-        here.forward += p.forward * settings.parts;
-        here.backward += p.backward * settings.parts;
-        here.reduction += p.reduction;
-        here.exposed += p.exposed;
-        here.gathers += p.gathers;
-        here.waiting += p.waiting;
-        here.update += p.update;
-      }
-      if (here.forward + here.backward > price.forward + price.backward) {
-        price.forward = here.forward;
-        price.backward = here.backward;
-      }
-      price.reduction = std::max(price.reduction, here.reduction);
-      price.exposed = std::max(price.exposed, here.exposed);
-      price.gathers = std::max(price.gathers, here.gathers);
-      price.waiting = std::max(price.waiting, here.waiting);
-      price.update = std::max(price.update, here.update);
-    }
-    price.bubble = std::max(0.0, static_cast<double>(time.span) * 1e-12 - price.forward - price.backward);
-    return price;
+    return detail::simulate_pipeline<typename line::schedule>(of_part, settings.parts);
   }
 }
 template <class Model, device_mesh Mesh, computing_machine Machine>

@@ -131,7 +131,10 @@ inline strategy strategy_from(std::string_view text) {
   for (auto const& extent : list_member(json, "extents"))
     out.extents.push_back(extent.is_null() ? dynamic : whole_number(extent));
   out.input = text_member(json, "input");
-  tessera::parse_layout(mesh, out.input);
+  const int rank = tessera::parse_layout(mesh, out.input).rank;
+  if (const int extents = static_cast<int>(out.extents.size()); rank >= 0 && rank != extents)
+    throw json_fault("its input has " + std::to_string(extents) + " extents, and a layout of " + std::to_string(rank) +
+                     " dimensions");
   for (auto const& layer : list_member(json, "layers")) out.layers.push_back(layer_from(layer, mesh));
   return out;
 }

@@ -1,4 +1,4 @@
-// expect: tessera: this is no option of auto_parallel; it has only<split_batch, ...> to search fewer splits
+// expect: tessera: this is no option of auto_parallel; it has only<split_batch, ...> to search fewer splits, and memory_limit<bytes> and machine_memory<> for plans that fit
 #include "../world.hpp"
 
 #include <tessera/layer/linear.hpp>

@@ -32,7 +32,9 @@ using layout_value = placements<Axes>;
 struct choices {
   std::vector<int> cuts{};
   std::vector<edge_code> sums{};
-  std::vector<edge_code> inputs{};  ///< `as_made`, or brought to a layout before the residual
+  std::vector<edge_code> inputs{};   ///< `as_made`, or brought to a layout before the residual
+  std::vector<edge_code> outputs{};  ///< the same after it
+  std::vector<edge_code> recomputed{};  ///< the same before recomputed parts, in order of forward
   edge_code input = 0;
 };
 struct outcome {
@@ -54,6 +56,16 @@ class all_choices {
     chosen_.cuts.assign(layers_.size(), 0);
     chosen_.sums.assign(sums_.size(), 0);
     chosen_.inputs.assign(sums_.size(), as_made);
+    chosen_.outputs = chosen_.inputs;
+    chosen_.recomputed.assign(recomputes_.size(), as_made);
+    words_.clear();
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+      if (at(sums_[i]).words) {
+        words_.push_back({&chosen_.inputs[i], at(sums_[i]).input.rank});
+        words_.push_back({&chosen_.outputs[i], at(sums_[i]).output.rank});
+      }
+    for (std::size_t i = 0; i < recomputes_.size(); ++i)
+      if (at(recomputes_[i]).words) words_.push_back({&chosen_.recomputed[i], at(recomputes_[i]).input.rank});
     choose(0, all);
     std::stable_sort(all.begin(), all.end(), [](auto const& a, auto const& b) { return a.time < b.time; });
     return all;
@@ -64,8 +76,12 @@ class all_choices {
     for (const int layer : layers_) n *= static_cast<double>(at(layer).cuts.size());
     for (const int sum : sums_) {
       if (at(sum).any_layout) n *= static_cast<double>(whole_layouts(at(sum).output.rank).size());
-      if (at(sum).any_input) n *= static_cast<double>(whole_layouts(at(sum).input.rank).size() + 1);
+      if (at(sum).words)
+        n *= static_cast<double>((whole_layouts(at(sum).input.rank).size() + 1) *
+                                 (whole_layouts(at(sum).output.rank).size() + 1));
     }
+    for (const int part : recomputes_)
+      if (at(part).words) n *= static_cast<double>(whole_layouts(at(part).input.rank).size() + 1);
     return n;
   }
 
@@ -92,6 +108,7 @@ class all_choices {
 
   void layers_of(int i) {
     if (at(i).kind == search_kind::layer) layers_.push_back(i);
+    if (at(i).kind == search_kind::recompute) recomputes_.push_back(i);
     for (const int part : at(i).parts) layers_of(part);
     if (at(i).kind == search_kind::residual) sums_.push_back(i);
   }
@@ -108,12 +125,12 @@ class all_choices {
         chosen_.sums[sum] = code;
         choose(place + 1, all);
       }
-    } else if (const std::size_t input = sum - sums_.size(); input < sums_.size()) {
-      chosen_.inputs[input] = as_made;
+    } else if (const std::size_t word = sum - sums_.size(); word < words_.size()) {
+      auto const& [layout, rank] = words_[word];
+      *layout = as_made;
       choose(place + 1, all);
-      if (!at(sums_[input]).any_input) return;
-      for (const edge_code code : whole_layouts(at(sums_[input]).input.rank)) {
-        chosen_.inputs[input] = code;
+      for (const edge_code code : whole_layouts(rank)) {
+        *layout = code;
         choose(place + 1, all);
       }
     } else if (!first_is_layer()) {
@@ -140,6 +157,8 @@ class all_choices {
     now_.chosen = chosen_;
     next_layer_ = 0;
     next_sum_ = 0;
+    next_recompute_ = 0;
+    now_.chosen.recomputed.assign(layers_.size(), 0);
     twice_ = false;
     const passage model = pass(root(), layout_of_edge<Axes>(chosen_.input));
     // The loss takes the cheapest layout.
@@ -176,13 +195,17 @@ class all_choices {
         const auto here = std::find(list.begin(), list.end(), edge_of(in)) - list.begin();
         const auto to =
             layout_of_edge<Axes>(list[static_cast<std::size_t>(n.targets[static_cast<std::size_t>(here)])]);
-        return pass_word(n, in, to);
+        return pass_word(n, n.input, n.wants_input, in, to);
       }
       case search_kind::recompute: {
+        const passage word = pass_word_of_choice(n, n.input, n.wants_input, in, chosen_.recomputed[next_recompute_++]);
         const auto& list = codes(n.input.rank, false, true);
-        const auto here = std::find(list.begin(), list.end(), edge_of(in)) - list.begin();
+        const auto here = std::find(list.begin(), list.end(), edge_of(word.out)) - list.begin();
         now_.bytes += n.kept_bytes[static_cast<std::size_t>(here)];
-        return pass(n.parts[0], in);
+        const std::size_t first = next_layer_;
+        const passage part = pass(n.parts[0], word.out);
+        now_.chosen.recomputed[first] = edge_of(word.out);
+        return {part.out, [word, part](layout_value<Axes> const& gradient) { return word.back(part.back(gradient)); }};
       }
       case search_kind::residual: return pass_residual(i, in);
       default: {
@@ -200,15 +223,24 @@ class all_choices {
     }
   }
 
-  /// A change of a node's input to another layout.
-  passage pass_word(search_node const& n, layout_value<Axes> const& in, layout_value<Axes> const& to) {
-    return {to, [this, &n, in, to](layout_value<Axes> const& arriving) {
-              link_cost cost = times(n.forwards, route(in, to, n.input.rank));
-              const auto handed = n.wants_input ? gradient_for(in, arriving) : dual(in);
-              if (n.wants_input) cost = plus(cost, route(arriving, handed, n.input.rank));
-              now_.time += picoseconds(seconds_of(cost, n.input.bytes));
+  /// A change of a value at a node to another layout.
+  passage pass_word(search_node const& n, search_value const& value, bool wanted, layout_value<Axes> const& in,
+                    layout_value<Axes> const& to) {
+    return {to, [this, &n, value, wanted, in, to](layout_value<Axes> const& arriving) {
+              link_cost cost = times(n.forwards, route(in, to, value.rank));
+              const auto handed = wanted ? gradient_for(in, arriving) : dual(in);
+              if (wanted) cost = plus(cost, route(arriving, handed, value.rank));
+              now_.time += picoseconds(seconds_of(cost, value.bytes));
               return handed;
             }};
+  }
+  /// The same where there may be a word or none.
+  passage pass_word_of_choice(search_node const& n, search_value const& value, bool wanted,
+                              layout_value<Axes> const& in, edge_code brought) {
+    if (brought == as_made) return {in, [](layout_value<Axes> const& arriving) { return arriving; }};
+    const auto to = layout_of_edge<Axes>(brought);
+    if (to == in) twice_ = true;  // as it is made: counted already
+    return pass_word(n, value, wanted, in, to);
   }
 
   passage pass_layer(int i, layout_value<Axes> const& in) {
@@ -233,10 +265,8 @@ class all_choices {
     search_node const& n = at(i);
     // Sums are counted as they end, and so inputs too.
     const std::size_t last = next_sum_ + static_cast<std::size_t>(n.sums) - 1;
-    const edge_code brought = chosen_.inputs[last];
-    const auto in = brought == as_made ? made : layout_of_edge<Axes>(brought);
-    if (brought != as_made && in == made) twice_ = true;  // as it is made: counted already
-    const passage word = pass_word(n, made, in);
+    const passage before = pass_word_of_choice(n, n.input, n.wants_input, made, chosen_.inputs[last]);
+    const auto in = before.out;
     const passage branch = pass(n.parts[0], in);
     const bool plain = n.parts.size() == 1;
     const passage shortcut = plain ? passage{in, {}} : pass(n.parts[1], in);
@@ -244,7 +274,11 @@ class all_choices {
     const auto sum = n.any_layout ? layout_of_edge<Axes>(chosen) : dual(shortcut.out);
     now_.chosen.sums[last] = edge_of(sum);
     now_.chosen.inputs[last] = edge_of(in);
-    return {sum, [this, &n, in, branch, shortcut, sum, plain, word](layout_value<Axes> const& arriving) {
+    const passage after =
+        pass_word_of_choice(n, n.output, n.wants_input || n.learns, sum, chosen_.outputs[last]);
+    now_.chosen.outputs[last] = edge_of(after.out);
+    return {after.out, [this, &n, in, branch, shortcut, sum, plain, before, after](layout_value<Axes> const& gradient) {
+              const auto arriving = after.back(gradient);
               const auto& list = codes(n.output.rank, true, false);
               const edge_code code = edge_of(sum, static_cast<axis_set>(arriving.partial_axes()));
               const auto here = std::find(list.begin(), list.end(), code) - list.begin();
@@ -260,7 +294,7 @@ class all_choices {
               const auto to_shortcut = side(shortcut.out, n.wants_input || (!plain && at(n.parts[1]).learns));
               const auto one = branch.back(to_branch);
               const auto two = plain ? to_shortcut : shortcut.back(to_shortcut);
-              if (!n.wants_input) return word.back(dual(in));
+              if (!n.wants_input) return before.back(dual(in));
               layout_value<Axes> common = one;
               for (int a = 0; a < Axes; ++a)
                 if (!(one[a] == two[a])) common[a] = replicated_placement();
@@ -269,7 +303,7 @@ class all_choices {
               const auto& values = codes(n.input.rank, false, true);
               const auto input = std::find(values.begin(), values.end(), edge_of(in)) - values.begin();
               now_.time += n.gradient_sum_times[static_cast<std::size_t>(input)];
-              return word.back(common);
+              return before.back(common);
             }};
   }
 
@@ -300,10 +334,13 @@ class all_choices {
   search_graph<Axes> const& graph_;
   std::vector<int> layers_{};
   std::vector<int> sums_{};
+  std::vector<int> recomputes_{};
+  std::vector<std::pair<edge_code*, int>> words_{};  ///< where a word may be, and the dimensions of the value there
   choices chosen_{};
   outcome now_{};
   std::size_t next_layer_ = 0;
   std::size_t next_sum_ = 0;
+  std::size_t next_recompute_ = 0;
   bool twice_ = false;
   std::map<std::tuple<edge_code, edge_code, int>, link_cost> routes_{};
   mutable std::map<std::tuple<int, bool, bool>, std::vector<edge_code>> codes_{};
@@ -436,7 +473,7 @@ class random_graphs {
     for (std::size_t k = 0; k < all_edges(mesh_, rank_, true, false).size(); ++k) n.sum_times.push_back(upto(30));
     for (std::size_t v = 0; v < all_edges(mesh_, rank_, false, true).size(); ++v)
       n.gradient_sum_times.push_back(upto(30));
-    n.any_input = one_in(2);
+    n.words = one_in(2);
     return add(n);
   }
 
@@ -445,6 +482,7 @@ class random_graphs {
     // A part that learns nothing and hands nothing back is not run again.
     n.parts.push_back(add_chain(wants, forwards + 1));
     for (std::size_t v = 0; v < all_edges(mesh_, rank_, false, true).size(); ++v) n.kept_bytes.push_back(upto(20));
+    n.words = one_in(2);
     return add(n);
   }
 
@@ -511,7 +549,8 @@ void compare(mesh_sizes<Axes> const& mesh, unsigned seed, int count) {
     const auto same = [&](search_plan const& plan) {
       return std::any_of(all.begin(), all.end(), [&](outcome const& o) {
         return o.time == plan.time && o.bytes == plan.bytes && o.chosen.cuts == plan.cuts &&
-               o.chosen.sums == plan.sums && o.chosen.inputs == plan.inputs && o.chosen.input == plan.input;
+               o.chosen.sums == plan.sums && o.chosen.inputs == plan.inputs && o.chosen.outputs == plan.outputs &&
+               o.chosen.recomputed == plan.recomputed && o.chosen.input == plan.input;
       });
     };
     for (search_plan const& plan : best) CHECK(same(plan));

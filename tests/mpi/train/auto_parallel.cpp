@@ -41,6 +41,17 @@ using found_weights = auto_parallel<mlp, input<rows, 12>, mesh<Dp, Tp>, small_la
 template <class Dp, class Tp>
 using found_pictures = auto_parallel<pictures, input<rows, 3, 9, 8>, mesh<Dp, Tp>, slow_devices>;
 
+/// Less than the fastest plan keeps with momentum, where there is a choice.
+template <class Dp, class Tp>
+constexpr tessera::index_t found_mlp_bytes = auto_parallel_search<
+    mlp, input<rows, 12>, mesh<Dp, Tp>, slow_devices, memory_limit<(tessera::index_t{1} << 40), momentum>>::bytes;
+template <class Dp, class Tp>
+using limit_of_mlp =
+    std::conditional_t<Dp::size * Tp::size == 1, memory_limit<found_mlp_bytes<Dp, Tp>, momentum>,
+                       memory_limit<found_mlp_bytes<Dp, Tp> * 97 / 100, momentum>>;
+template <class Dp, class Tp>
+using found_small_mlp = auto_parallel<mlp, input<rows, 12>, mesh<Dp, Tp>, slow_devices, limit_of_mlp<Dp, Tp>>;
+
 template <class T, template <class, class> class Model, int Rank>
 void on_some_meshes(shape<Rank> const& extents, tessera::index_t classes, double bound) {
   const momentum by{.learning_rate = 0.05};
@@ -57,6 +68,9 @@ TEST_CASE("a plan that was searched for trains as the serial model") {
 }
 TEST_CASE("a plan of cut weights that was searched for trains as the serial model") {
   on_some_meshes<double, found_weights>(shape<2>{{rows, 12}}, 7, 1e-12);
+}
+TEST_CASE("a plan that was searched for under a memory limit trains as the serial model") {
+  on_some_meshes<double, found_small_mlp>(shape<2>{{rows, 12}}, 7, 1e-12);
 }
 TEST_CASE("a plan of a residual network that was searched for trains as the serial model") {
   on_some_meshes<double, found_pictures>(shape<4>{{rows, 3, 9, 8}}, 5, 1e-8);

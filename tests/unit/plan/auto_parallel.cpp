@@ -50,22 +50,60 @@ struct far_apart {
                                              .levels = {{0, {1e-5, 1e-8}, "links"}}};
 };
 
+/// An optimizer that remembers a value of each parameter.
+struct remembers {
+  static constexpr index_t values_per_element() { return 1; }
+};
+
+template <class Search, class Model, class Input>
+auto planner_of() {
+  using problem = typename Search::problem;
+  auto graph = graph_of<problem, Model, Input::extents>(remembers::values_per_element());
+  constexpr auto output = detail::after_node<detail::bare<Model>, Input::extents>::extents;
+  for (const edge_code code : all_edges(graph.mesh, output.rank, true, false)) {
+    const search_time loss = detail::loss_time<problem, output>(code);
+    graph.loss_times.push_back(loss < detail::unreachable_time ? loss : -1);
+  }
+  return planner<problem::mesh::axes>(std::move(graph));
+}
+
+/// The time of what was found is that of the model it makes.
+template <class Search, class Mesh>
+void compare_price() {
+  using found = plan<typename Search::type, Mesh>;
+  const double priced = price_layers<typename found::bound>(Search::problem::machine, Search::problem::costs, {},
+                                                            found::loss_layout, false, true)
+                            .additive();
+  constexpr auto output = found::output::extents;
+  const search_time loss = detail::loss_time<typename Search::problem, output>(edge_of(dual(found::loss_layout)));
+  // Each of some hundred costs is rounded to a picosecond.
+  CHECK(std::abs(priced + static_cast<double>(loss) * 1e-12 - Search::seconds) < 5e-10);
+}
 template <class Model, class Input, class Mesh, class Machine>
 void compare() {
   using search = auto_parallel_search<Model, Input, Mesh, Machine>;
-  planner<Mesh::axes> at_run_time(graph_of<typename search::problem, Model, Input::extents>(1));
-  const auto best = at_run_time.best();
-  // Outputs have three dimensions or four, of which the loss costs nothing; ways that begin whole count a picosecond an
-  // axis.
-  CHECK(search::time >= best.time);
-  CHECK(search::time <= best.time + 2);
-
-  using found = plan<typename search::type, Mesh>;
-  const double priced = price_layers<typename found::bound>(search::problem::machine, search::problem::costs, {},
-                                                            found::loss_layout, false, true)
-                            .additive();
-  // Each of some hundred costs is rounded to a picosecond.
-  CHECK(std::abs(priced - search::seconds) < 5e-10);
+  CHECK(search::time == planner_of<search, Model, Input>().best().time);
+  compare_price<search, Mesh>();
+}
+/// The same under limits of so many percent of what the best plan of all keeps.
+template <class Model, class Input, class Mesh, class Machine, int... Percents>
+void compare_within() {
+  using all = auto_parallel_search<Model, Input, Mesh, Machine, memory_limit<(index_t{1} << 40), remembers>>;
+  auto at_run_time = planner_of<all, Model, Input>();
+  CHECK(all::bytes == at_run_time.best().bytes);
+  const auto one = [&]<int Percent>(std::integral_constant<int, Percent>) {
+    constexpr index_t most = all::bytes * Percent / 100;
+    CAPTURE(Percent);
+    CAPTURE(most);
+    CAPTURE(at_run_time.smallest().bytes);
+    using search = auto_parallel_search<Model, Input, Mesh, Machine, memory_limit<most, remembers>>;
+    const auto best = at_run_time.best({.most_bytes = most});
+    CHECK(search::time == best.time);
+    CHECK(search::time > all::time);
+    CHECK(search::bytes <= most);
+    compare_price<search, Mesh>();
+  };
+  (one(std::integral_constant<int, Percents>{}), ...);
 }
 
 /// Whether a table of links has what `link_between` says of each pair of ways to make a value and to take it.
@@ -96,6 +134,13 @@ struct images : chain<conv2d<3, 8, window<3, 1, 1>>, batch_norm2d<8>, relu, max_
 struct words : chain<recompute<model::encoder_block<32, 4, 64>>, model::encoder_block<32, 4, 64>,
                      model::encoder_block<32, 4, 64>> {};
 
+struct table;
+struct tied_words : chain<embedding<64, 16, tied<table>>, linear<16, 48>, relu, linear<48, 16>,
+                          linear<16, 64, no_bias, tied<table>>> {};
+struct encoder : model::encoder_block<32, 4, 64> {};
+struct recomputed : chain<model::encoder_block<32, 4, 64>, recompute<model::encoder_block<32, 4, 64>>> {};
+using small_grid = mesh<two, axis<2>>;
+
 }  // namespace
 
 TEST_CASE("a plan found while compiling takes as long as the best at run time") {
@@ -110,6 +155,19 @@ TEST_CASE("a plan found while compiling takes as long as the best at run time") 
   compare<images, input<4, 3, 16, 16>, line, close_by>();
   compare<images, input<4, 3, 16, 16>, line, far_apart>();
   compare<words, input<8, 12, 32>, grid, close_by>();
+}
+
+TEST_CASE("a plan found while compiling under a memory limit takes as long as the best that fits at run time") {
+  compare_within<mlp, input<64, 1, 48>, grid, close_by, 95, 80, 70>();
+  compare_within<mlp, input<64, 48>, line, far_apart, 80, 50>();
+  compare_within<sums, input<16, 2, 24>, line, close_by, 90, 70>();
+  compare_within<first_sums, input<5, 3, 24>, line, far_apart, 90, 60>();
+  compare_within<encoder, input<8, 12, 32>, line, close_by, 80, 60>();
+  compare_within<encoder, input<8, 12, 32>, small_grid, close_by, 90, 80>();
+  compare_within<images, input<4, 3, 16, 16>, line, close_by, 90, 78>();
+  compare_within<recomputed, input<8, 12, 32>, line, close_by, 80>();
+  compare_within<model::resnet_small<10>, input<64, 1, 28, 28>, line, close_by, 95>();
+  compare_within<tied_words, input<8, 12>, line, close_by, 90, 70>();
 }
 
 TEST_CASE("tables of links have the routes of values and of their gradients") {

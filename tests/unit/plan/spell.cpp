@@ -1,3 +1,4 @@
+// alone: includes code that is spelled
 #include <tessera/layer/activation.hpp>
 #include <tessera/layer/batch_norm2d.hpp>
 #include <tessera/layer/conv2d.hpp>

@@ -133,6 +133,42 @@ TEST_CASE("a program with another strategy than a file's is told where") {
   CHECK(has(error_of([&] { check_strategy<pairs, world>(file.path); }), "mesh: found tp=2,dp=2; wanted dp=2,tp=2"));
 }
 
+TEST_CASE("a file with other layers or another input than the program's is told where") {
+  using namespace strategies;
+  const scratch file;
+  const auto check = [&](strategy const& s) {
+    save_strategy(s, file.path);
+    return error_of([&] { check_strategy<pairs, world>(file.path); });
+  };
+  const auto good = strategy_of<pairs, world>();
+  CHECK(check(good) == "no error");
+
+  CHECK(has(check(strategy_of<longer, world>()), "\n  layer 3 gelu: found, not wanted\n  layer 4 linear<4, 4>: found"));
+  auto s = good;
+  s.layers.erase(s.layers.begin() + 1);
+  CHECK(has(check(s), ":\n  layer 1.branch.0 linear<16, 16>: not found, wanted\n;"));
+  s = good;
+  s.layers[1].layer = "conv3d<16, 16>";  // of a library to come
+  CHECK(has(check(s), ":\n  layer: found 1.branch.0 conv3d<16, 16>; wanted 1.branch.0 linear<16, 16>\n;"));
+  s = good;
+  s.layers[0].split.pop_back();
+  CHECK(has(check(s), "layer 0 linear<8, 16>: found batch by dp: [dp,-] to [dp,tp]; wanted batch by dp, output by tp"));
+  s = good;
+  s.mesh = "dp=2,tp=4";
+  CHECK(has(check(s), ":\n  mesh: found dp=2,tp=4; wanted dp=2,tp=2\n;"));
+  s = good;
+  s.extents[0] = 64;
+  CHECK(has(check(s), ":\n  extents of the input: found 64 x 8; wanted ? x 8\n;"));
+  s = good;
+  s.input = "[-,dp]";
+  CHECK(has(check(s), ":\n  layout of the input: found [-,dp]; wanted [dp,-]\n;"));
+
+  // Of many lines the first eight, and how many there are.
+  s = good;
+  for (int i = 0; i < 9; ++i) s.layers.push_back({std::to_string(7 + i), "relu", {}, "[dp,-]", "[dp,-]"});
+  CHECK(has(check(s), "layer 14 relu: found, not wanted\n  and 1 more\n"));
+}
+
 TEST_CASE("files that are no strategies are refused with what is wrong") {
   using namespace strategies;
   const scratch file;
@@ -160,6 +196,14 @@ TEST_CASE("files that are no strategies are refused with what is wrong") {
   CHECK(has(load_text(replaced(good, "[dp,tp]", "[dp,dp]")), "[dp,dp]"));
   CHECK(has(load_text(replaced(good, "\"path\": \"0\"", "\"place\": \"0\"")), "it has no \"path\""));
   CHECK(has(load_text(replaced(good, "\"layers\": [", "\"layers\": [3, ")), "no object"));
+  CHECK(has(load_text(replaced(good, "\"layers\": [", "\"layers\": {}, \"rows\": [")),
+            "its \"layers\" is no list"));
+  CHECK(has(load_text(replaced(good, "\"extents\": [", "\"extents\": [-1, ")), "no whole number"));
+  CHECK(has(load_text(replaced(good, "\"extents\": [", "\"extents\": [3, ")),
+            "has 3 extents, and a layout of 2 dimensions"));
+  CHECK(has(load_text(replaced(good, "\"dp\": \"batch\"", "\"tp\": \"batch\"")), "twice"));
+  CHECK(has(load_text(std::string(100, '\0')), "no JSON"));
+  CHECK(has(load_text(std::string(100, '[')), "nested"));
   file.clear();
   std::filesystem::create_directory(file.path);
   CHECK(has(load(), "no strategy file"));

@@ -36,18 +36,20 @@ class bound_finder {
     for (std::size_t i = parts.size(); i-- > 0;) {
       search_node const& n = search_.at(parts[i].node);
       const int here = layers + parts[i].layers;
-      if (n.kind == search_kind::residual && !parts[i].settles) note_around(parts[i].node, labels[i], out[i + 1], here);
+      const bool word = parts[i].at != search_type::line_part::place::node;
+      if (n.kind == search_kind::residual && !word) note_around(parts[i].node, labels[i], out[i + 1], here);
       if (i == 0) break;
-      out[i] = parts[i].settles ? before_settling(n, out[i + 1]) : before(parts[i].node, labels[i], out[i + 1], here);
+      out[i] = word ? before_word(parts[i], out[i + 1]) : before(parts[i].node, labels[i], out[i + 1], here);
     }
     return out;
   }
 
-  weights before_settling(search_node const& n, weights const& after) {
-    auto const& edges = search_.edges(n.input.rank);
+  weights before_word(typename search_type::line_part const& word, weights const& after) {
+    search_value const& value = search_.word_value(word);
+    auto const& edges = search_.edges(value.rank);
     weights taken;
     for (const std::int16_t made : edges.taken_made) taken.push_back(after[static_cast<std::size_t>(made)]);
-    weights out = search_.weights_before(n.input, search_.passes_of(n), taken);
+    weights out = search_.weights_before(value, search_.word_passes(word), taken);
     for (std::size_t m = 0; m < out.size(); ++m) out[m] = std::min(out[m], after[m]);
     return out;
   }

@@ -12,8 +12,8 @@ struct from_times {
   static constexpr auto times = Times;
 };
 
-/// What a search of a part looks for: ways that are through it and all that follows, `Ending`, before `Limit`; both after
-/// the least of what follows. `Tie` is the layout of a shared weight, plus one, or 0.
+/// What a search of a part looks for: ways that are through it and all that follows, `Ending`, before `Limit`; both
+/// after the least of what follows. `Tie` is the layout of a shared weight, plus one, or 0.
 template <auto Ending, search_time Limit, edge_code Tie>
 struct search_aim {
   static constexpr auto ending = Ending;
@@ -70,16 +70,11 @@ struct chain_front {
         using part = typename decltype(part_type<layer>())::type;
         return front_after_part(part::front, last::front, least_of(last::front.time));
       } else if constexpr (is_word<layer>) {
-        edge_code targets[static_cast<std::size_t>(edge::makes)] = {};
-        for (int m = 0; m < edge::makes; ++m)
-          targets[m] = edge_of(target_of_word<typename Problem::mesh>(layout_of_edge<axes>(edge::made[m]),
-                                                                      static_cast<layer const*>(nullptr)));
-        return front_after_word<axes>(targets, last::front, edge::template links<Forwards, last::wanted>(), edge::taken,
-                                      edge::made);
+        return front_after_word(rest::template targets<I - 1>.at, last::front,
+                                edge::template links<Forwards, last::wanted>());
       } else {
-        return front_after<edge::makes>(
-            searched_layer<Problem, layer, last::extents, last::wanted, Forwards>::ways, last::front, last::reached,
-            Aim::tie);
+        return front_after<edge::makes>(searched_layer<Problem, layer, last::extents, last::wanted, Forwards>::ways,
+                                        last::front, last::reached, Aim::tie);
       }
     }
     static constexpr edge_front<edge::makes> front = [] {
@@ -122,10 +117,20 @@ template <class Problem, class... Layers, auto Extents, bool WantsInput, int For
 struct part_front<Problem, chain<Layers...>, Extents, WantsInput, Forwards, From, Aim>
     : chain_front<Problem, nodes_of<chain<Layers...>>, Extents, WantsInput, Forwards, From, Aim> {};
 
-// Forward runs once more in backward.
+// Forward runs once more in backward. A layout word may stand before it.
 template <class Problem, class Layer, auto Extents, bool WantsInput, int Forwards, class From, class Aim>
-struct part_front<Problem, recompute<Layer>, Extents, WantsInput, Forwards, From, Aim>
-    : chain_front<Problem, nodes_of<chain<Layer>>, Extents, WantsInput,
-                  Forwards + int{WantsInput || learning<bare<Layer>>}, From, Aim> {};
+struct part_front<Problem, recompute<Layer>, Extents, WantsInput, Forwards, From, Aim> {
+  using in = edge_of_extents<Problem, Extents>;
+  static constexpr edge_front<in::makes> given = front_of<in::makes>(From::times);
+  static constexpr edge_front<in::makes> input = settled(given, in::template links<Forwards, WantsInput>());
+  using inner =
+      chain_front<Problem, nodes_of<chain<Layer>>, Extents, WantsInput,
+                  Forwards + int{WantsInput || learning<bare<Layer>>}, from_times<relative_times(input.time)>, Aim>;
+  static constexpr auto front = [] {
+    auto out = inner::front;
+    for (auto& origin : out.origin) origin = input.origin[origin];
+    return out;
+  }();
+};
 
 }  // namespace tessera::detail

@@ -2,7 +2,6 @@
 
 #include <tessera/core/layout.hpp>
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -90,33 +89,60 @@ constexpr bool keeps_layout(edge_code made, edge_code taken) {
   return true;
 }
 
+namespace detail {
+
+/// Writes all codes from `axis` on; returns the end.
+template <int Axes>
+constexpr edge_code* write_edges(edge_code* at, edge_code code, int axis, mesh_sizes<Axes> const& mesh, int rank,
+                                 bool gradients, bool partials) {
+  if (axis == Axes) {
+    *at = code;
+    return at + 1;
+  }
+  at = write_edges(at, code, axis + 1, mesh, rank, gradients, partials);
+  if (mesh[axis] == 1) return at;
+  if (gradients)
+    at = write_edges(at, edge::with(code, axis, edge::partial_gradient), axis + 1, mesh, rank, gradients, partials);
+  if (partials) at = write_edges(at, edge::with(code, axis, edge::partial), axis + 1, mesh, rank, gradients, partials);
+  for (int d = 0; d < rank; ++d) {
+    const auto cuts_too = [&](int b) { return static_cast<int>(edge::at(code, b) / 8) == d + 1; };
+    int cuts = 0;
+    for (int b = 0; b < axis; ++b) cuts += cuts_too(b);
+    for (int order = 0; order <= cuts; ++order) {
+      edge_code cut = edge::with(code, axis, edge::cut(d, order));
+      for (int b = 0; b < axis; ++b)
+        if (cuts_too(b) && static_cast<int>(edge::at(code, b) % 8) >= order)
+          cut = edge::with(cut, b, edge::at(cut, b) + 1);
+      at = write_edges(at, cut, axis + 1, mesh, rank, gradients, partials);
+    }
+  }
+  return at;
+}
+
+}  // namespace detail
+
+/// How many codes `all_edges` has: of n axes, those that cut come in some order, which is divided among the dimensions.
+template <int Axes>
+constexpr std::size_t count_of_edges(mesh_sizes<Axes> const& mesh, int rank, bool gradients, bool partials) {
+  std::size_t ways[static_cast<std::size_t>(Axes) + 1] = {1};  // by the number of axes that cut
+  for (int a = 0; a < Axes; ++a) {
+    if (mesh[a] == 1) continue;
+    for (int cuts = Axes; cuts >= 0; --cuts) {
+      ways[cuts] *= 1 + static_cast<std::size_t>(gradients) + static_cast<std::size_t>(partials);
+      if (cuts > 0) ways[cuts] += ways[cuts - 1] * static_cast<std::size_t>(rank + cuts - 1);
+    }
+  }
+  std::size_t all = 0;
+  for (const std::size_t n : ways) all += n;
+  return all;
+}
+
 /// All codes of a value of so many dimensions: each axis cuts a dimension or replicates, with a whole or, with
 /// `gradients`, a partial gradient, and, with `partials`, makes it a partial sum. Axes of one device replicate.
 template <int Axes>
 constexpr std::vector<edge_code> all_edges(mesh_sizes<Axes> const& mesh, int rank, bool gradients, bool partials) {
-  std::vector<edge_code> all{0};
-  for (int a = 0; a < Axes; ++a) {
-    if (mesh[a] == 1) continue;
-    std::vector<edge_code> longer;
-    for (const edge_code code : all) {
-      longer.push_back(code);
-      if (gradients) longer.push_back(edge::with(code, a, edge::partial_gradient));
-      if (partials) longer.push_back(edge::with(code, a, edge::partial));
-      for (int d = 0; d < rank; ++d) {
-        const auto cuts_too = [&](int b) { return static_cast<int>(edge::at(code, b) / 8) == d + 1; };
-        int cuts = 0;
-        for (int b = 0; b < a; ++b) cuts += cuts_too(b);
-        for (int order = 0; order <= cuts; ++order) {
-          edge_code cut = edge::with(code, a, edge::cut(d, order));
-          for (int b = 0; b < a; ++b)
-            if (cuts_too(b) && static_cast<int>(edge::at(code, b) % 8) >= order)
-              cut = edge::with(cut, b, edge::at(cut, b) + 1);
-          longer.push_back(cut);
-        }
-      }
-    }
-    all = longer;
-  }
+  std::vector<edge_code> all(count_of_edges(mesh, rank, gradients, partials));
+  detail::write_edges(all.data(), 0, 0, mesh, rank, gradients, partials);
   return all;
 }
 
@@ -155,28 +181,33 @@ template <auto Sizes, int Rank, bool Gradients, bool Partials>
 struct stored_edges {
   static constexpr int axes = static_cast<int>(sizeof(Sizes.along) / sizeof(int));
   static constexpr int base = 3 + Rank * axes;
-  static constexpr std::size_t count = all_edges(Sizes, Rank, Gradients, Partials).size();
-  static constexpr auto codes = [] {
-    std::array<edge_code, count> out{};
-    std::size_t i = 0;
-    for (const edge_code code : all_edges(Sizes, Rank, Gradients, Partials)) out[i++] = code;
+  static constexpr std::size_t count = count_of_edges(Sizes, Rank, Gradients, Partials);
+  struct code_list {
+    edge_code at[count] = {};
+  };
+  static constexpr code_list codes = [] {
+    code_list out;
+    write_edges(out.at, 0, 0, Sizes, Rank, Gradients, Partials);
     return out;
   }();
-  static constexpr auto places = [] {
-    constexpr std::size_t numbers = [] {
-      std::size_t n = 1;
-      for (int a = 0; a < axes; ++a) n *= static_cast<std::size_t>(base);
-      return n;
-    }();
-    std::array<std::int16_t, numbers> out{};
+  static constexpr std::size_t numbers = [] {
+    std::size_t n = 1;
+    for (int a = 0; a < axes; ++a) n *= static_cast<std::size_t>(base);
+    return n;
+  }();
+  struct place_list {
+    std::int16_t at[numbers] = {};
+  };
+  static constexpr place_list places = [] {
+    place_list out;
     for (std::size_t i = 0; i < count; ++i)
-      out[static_cast<std::size_t>(edge_list::digits(codes[i], axes, base))] = static_cast<std::int16_t>(i);
+      out.at[edge_list::digits(codes.at[i], axes, base)] = static_cast<std::int16_t>(i);
     return out;
   }();
 };
 
 template <class Stored>
-inline constexpr edge_list list_of_edges{Stored::codes.data(), Stored::places.data(), static_cast<int>(Stored::count),
+inline constexpr edge_list list_of_edges{Stored::codes.at, Stored::places.at, static_cast<int>(Stored::count),
                                          Stored::axes, Stored::base};
 
 }  // namespace detail

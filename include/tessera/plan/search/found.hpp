@@ -11,6 +11,15 @@ struct built {};
 template <class... A, class... B>
 auto operator+(built<A...>, built<B...>) -> built<A..., B...>;
 
+/// What a search counts, in picoseconds, against an input of this layout, so that of plans of equal time the one that
+/// cuts the input along most axes is the best.
+template <int Axes>
+constexpr search_time axes_that_replicate(placements<Axes> const& layout) {
+  search_time count = 0;
+  for (int a = 0; a < Axes; ++a) count += layout[a].is_replicated();
+  return count;
+}
+
 /// A layout word, or nothing.
 template <bool There, class Mesh, placements<Mesh::axes> Layout>
 using word_if = typename std::conditional_t<There, std::type_identity<built<layout_of<Mesh, Layout>>>,
@@ -39,8 +48,8 @@ struct built_layer {
   template <int First, int Count>
   static constexpr auto one_word() {
     return []<int... I>(std::integer_sequence<int, I...>) {
-      using found = decltype(
-          word_of_text<word_text(named.list[First].word), typename mesh::template axis_at<named.list[First + I].axis>...>());
+      using found = decltype(word_of_text<word_text(named.list[First].word),
+                                          typename mesh::template axis_at<named.list[First + I].axis>...>());
       return std::type_identity<built<typename found::type>>{};
     }
     (std::make_integer_sequence<int, Count>{});
@@ -100,9 +109,9 @@ struct built_nodes {
     } else if constexpr (is_word<node>) {
       return std::type_identity<built<node>>{};
     } else {
-      return std::type_identity<typename built_layer<Problem, node, before::extents, before::wanted, Forwards,
-                                                     path::template choice<I>(),
-                                                     before::edge::made[path::template at<I>()]>::type>{};
+      return std::type_identity<
+          typename built_layer<Problem, node, before::extents, before::wanted, Forwards, path::template choice<I>(),
+                               before::edge::made[path::template at<I>()]>::type>{};
     }
   }
   template <int I>
@@ -128,8 +137,8 @@ struct layer_list {};
 template <class Pieces, int First, class Done, class Layer, class... Rest, class... Siblings>
 struct rebuilt_layers<Pieces, First, Done, layer_list<Layer, Rest...>, Siblings...> {
   using here = rebuilt<Pieces, First, bare<Layer>, Siblings...>;
-  using rest = rebuilt_layers<Pieces, First + here::count, decltype(Done{} + typename here::type{}), layer_list<Rest...>,
-                              Siblings...>;
+  using rest = rebuilt_layers<Pieces, First + here::count, decltype(Done{} + typename here::type{}),
+                              layer_list<Rest...>, Siblings...>;
   using type = typename rest::type;
   static constexpr int count = here::count + rest::count;
 };
@@ -153,24 +162,29 @@ template <class... Nodes>
 auto node_of_pieces(built<Nodes...>) -> typename only_node<Nodes...>::type;
 /// A searched chain as a node: a chain stays one, also of one layer.
 template <class Problem, class Front, class Node, int Forwards, int End>
-using built_node = decltype(node_of_pieces(
-    typename rebuilt<built_nodes<Problem, Front, Forwards, End>, 0, bare<Node>>::type{}));
+using built_node =
+    decltype(node_of_pieces(typename rebuilt<built_nodes<Problem, Front, Forwards, End>, 0, bare<Node>>::type{}));
 
 template <class Problem, class... Layers, auto Extents, bool WantsInput, int Forwards, class From, class Aim, int End>
-struct built_part<Problem, part_front<Problem, chain<Layers...>, Extents, WantsInput, Forwards, From, Aim>, chain<Layers...>,
-                  End> {
+struct built_part<Problem, part_front<Problem, chain<Layers...>, Extents, WantsInput, Forwards, From, Aim>,
+                  chain<Layers...>, End> {
   using front = part_front<Problem, chain<Layers...>, Extents, WantsInput, Forwards, From, Aim>;
   using type = built<built_node<Problem, front, chain<Layers...>, Forwards, End>>;
 };
 template <class Problem, class Layer, auto Extents, bool WantsInput, int Forwards, class From, class Aim, int End>
-struct built_part<Problem, part_front<Problem, recompute<Layer>, Extents, WantsInput, Forwards, From, Aim>, recompute<Layer>,
-                  End> {
-  using front = part_front<Problem, recompute<Layer>, Extents, WantsInput, Forwards, From, Aim>;
+struct built_part<Problem, part_front<Problem, recompute<Layer>, Extents, WantsInput, Forwards, From, Aim>,
+                  recompute<Layer>, End> {
+  using mesh = typename Problem::mesh;
+  using part = part_front<Problem, recompute<Layer>, Extents, WantsInput, Forwards, From, Aim>;
   static constexpr int forwards = Forwards + int{WantsInput || learning<bare<Layer>>};
-  using type = built<recompute<built_node<Problem, front, Layer, forwards, End>>>;
+  static constexpr int start = part::inner::front.origin[End];
+  static constexpr bool word_before = part::input.choice[start] == 1;
+  static constexpr auto before = layout_of_edge<mesh::axes>(part::in::made[start]);
+  using type = decltype(word_if<word_before, mesh, before>{} +
+                        built<recompute<built_node<Problem, typename part::inner, Layer, forwards, End>>>{});
 };
-template <class Problem, class Branch, class Shortcut, auto Extents, bool WantsInput, int Forwards, class From, class Aim,
-          int End>
+template <class Problem, class Branch, class Shortcut, auto Extents, bool WantsInput, int Forwards, class From,
+          class Aim, int End>
 struct built_part<Problem, part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forwards, From, Aim>,
                   residual<Branch, Shortcut>, End> {
   using mesh = typename Problem::mesh;

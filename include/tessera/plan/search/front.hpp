@@ -25,8 +25,8 @@ struct search_times {
   constexpr bool reaches(int i) const { return at[i] < unreachable_time; }
 };
 
-/// The soonest ways to all that a value may be on an edge: by its place in `ways_to_make`, the time, the value on the edge
-/// before that it comes from, and what was chosen on the way.
+/// The soonest ways to all that a value may be on an edge: by its place in `ways_to_make`, the time, the value on the
+/// edge before that it comes from, and what was chosen on the way.
 template <int Made>
 struct edge_front {
   search_time time[static_cast<std::size_t>(Made)] = {};
@@ -48,20 +48,6 @@ struct edge_front {
   }
 };
 
-/// A link for a tensor of known size: picoseconds, and the place of the value that it starts from, gradient included.
-struct timed_link {
-  search_time time = 0;
-  std::int16_t made = 0;
-};
-
-/// The links of an edge by values without their gradients and by the ways of taking them; and which value each way of
-/// making has.
-template <int Values, int Taken, int Made>
-struct edge_links {
-  timed_link rows[static_cast<std::size_t>(Values)][static_cast<std::size_t>(Taken)] = {};
-  std::int16_t value_of[static_cast<std::size_t>(Made)] = {};
-};
-
 /// The soonest ways to take a value, by the place in `ways_to_take`: the time, and the value it is made as.
 template <int Taken>
 struct edge_arrivals {
@@ -69,38 +55,6 @@ struct edge_arrivals {
   std::int16_t from[static_cast<std::size_t>(Taken)] = {};
   constexpr bool reached(int k) const { return time[k] < unreachable_time; }
 };
-
-/// Values come in order of time: those that are made no sooner than all ways of taking are reached lead nowhere sooner.
-template <int Values, int Taken, int Made>
-constexpr edge_arrivals<Taken> arrivals_of(edge_front<Made> const& front,
-                                           edge_links<Values, Taken, Made> const& links) {
-  edge_arrivals<Taken> best;
-  for (search_time& t : best.time) t = unreachable_time;
-  // The soonest of each value, gradients aside.
-  search_time soonest[static_cast<std::size_t>(Values)] = {};
-  for (search_time& t : soonest) t = unreachable_time;
-  for (int m = 0; m < Made; ++m)
-    if (front.time[m] < soonest[links.value_of[m]]) soonest[links.value_of[m]] = front.time[m];
-  search_time latest = unreachable_time;
-  for (int round = 0; round < Values; ++round) {
-    int v = 0;
-    for (int i = 1; i < Values; ++i)
-      if (soonest[i] < soonest[v]) v = i;
-    if (soonest[v] >= latest) break;
-    soonest[v] = unreachable_time;
-    latest = 0;
-    for (int k = 0; k < Taken; ++k) {
-      timed_link const& link = links.rows[v][k];
-      search_time& there = best.time[k];
-      if (const search_time t = front.time[link.made] + link.time; t < there) {
-        there = t;
-        best.from[k] = link.made;
-      }
-      if (there > latest) latest = there;
-    }
-  }
-  return best;
-}
 
 /// The front after a layer. With a tie, ways with another layout of a shared weight are left out.
 template <int Made, int Before, int Taken, std::size_t Ways>
@@ -118,15 +72,6 @@ constexpr edge_front<Made> front_after(std::array<layer_way, Ways> const& ways, 
   return out;
 }
 
-/// The least rest of a part from each way of making a value: searched backwards, from an end that costs nothing.
-template <int Values, int Taken, int Made>
-constexpr search_times<Made> rest_before(search_times<Taken> const& taken, edge_links<Values, Taken, Made> const& links) {
-  auto out = search_times<Made>::unreachable();
-  for (auto const& row : links.rows)
-    for (int k = 0; k < Taken; ++k)
-      if (const search_time t = row[k].time + taken.at[k]; t < out.at[row[k].made]) out.at[row[k].made] = t;
-  return out;
-}
 /// The rest from the ways of taking a layer's input, from that of its output.
 template <int Taken, int Made, std::size_t Ways>
 constexpr search_times<Taken> rest_of_layer(std::array<layer_way, Ways> const& ways, search_times<Made> const& after,
@@ -136,38 +81,6 @@ constexpr search_times<Taken> rest_of_layer(std::array<layer_way, Ways> const& w
     if (tie != 0 && way.tie != 0 && way.tie != tie) continue;
     if (const search_time t = way.time + after.at[way.made]; t < out.at[way.taken]) out.at[way.taken] = t;
   }
-  return out;
-}
-
-/// The front after a layout word, by what each value becomes; a choice is a way of taking the value.
-template <int Axes, int Made, int Values, int Taken>
-constexpr edge_front<Made> front_after_word(edge_code const (&targets)[static_cast<std::size_t>(Made)],
-                                            edge_front<Made> const& before,
-                                            edge_links<Values, Taken, Made> const& links, edge_list const& taken,
-                                            edge_list const& made) {
-  edge_front<Made> out;
-  for (int m = 0; m < Made; ++m) {
-    if (!before.reaches(m)) continue;
-    for (int k = 0; k < Taken; ++k) {
-      timed_link const& link = links.rows[links.value_of[m]][k];
-      if (link.made != m || value_of_edge<Axes>(taken[k]) != targets[m]) continue;
-      out.offer(made.place(taken[k]), before.time[m] + link.time, m, k, before.origin[m]);
-    }
-  }
-  return out;
-}
-
-/// The front with words between: each value that can be taken is also what another becomes by a layout word, where that
-/// is sooner. The choice is 1 then, else 0, and values come from themselves.
-template <int Made, int Taken>
-constexpr edge_front<Made> settled(edge_front<Made> const& before, edge_arrivals<Taken> const& reached,
-                                      edge_list const& taken, edge_list const& made) {
-  edge_front<Made> out;
-  for (int m = 0; m < Made; ++m)
-    if (before.reaches(m)) out.offer(m, before.time[m], m, 0, before.origin[m]);
-  for (int k = 0; k < Taken; ++k)
-    if (reached.reached(k))
-      out.offer(made.place(taken[k]), reached.time[k], reached.from[k], 1, before.origin[reached.from[k]]);
   return out;
 }
 
@@ -194,9 +107,9 @@ constexpr search_time least_of(search_times<Count> const& times) {
   return least_of(times.at);
 }
 
-/// How a part begins, or what follows it: times after the least, plus one, and -1 for what is not reached. (g++ 12 takes
-/// template arguments for equal whose arrays differ only in where their zeros are.) Parts that begin and go on alike are
-/// one type, so that repeated blocks are planned once.
+/// How a part begins, or what follows it: times after the least, plus one, and -1 for what is not reached. (g++ 12
+/// takes template arguments for equal whose arrays differ only in where their zeros are.) Parts that begin and go on
+/// alike are one type, so that repeated blocks are planned once.
 template <std::size_t Count>
 constexpr auto relative_times(search_time const (&times)[Count]) {
   search_times<static_cast<int>(Count)> out;

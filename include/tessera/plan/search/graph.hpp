@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/layer/kept.hpp>
+#include <tessera/plan/search/cut_bytes.hpp>
 #include <tessera/plan/search/layer_ways.hpp>
 #include <tessera/plan/search/node.hpp>
 
@@ -51,12 +51,13 @@ struct search_node {
   std::vector<std::int16_t> targets{};
 
   /// Of a residual: the time of adding by the way in which the sum is taken, and of adding both parts of the input's
-  /// gradient by the input's value. The sum may be taken in any way, or only with the layout of the shortcut; the input
-  /// may be brought to any layout before, by a layout word, or not.
+  /// gradient by the input's value. The sum may be taken in any way, or only with the layout of the shortcut.
   std::vector<search_time> sum_times{};
   std::vector<search_time> gradient_sum_times{};
   bool any_layout = false;
-  bool any_input = false;
+
+  /// Of a residual and a recompute: whether a layout word may stand before it, and after a residual.
+  bool words = true;
 
   /// Of a recompute: the bytes of its input by its value.
   std::vector<index_t> kept_bytes{};
@@ -94,28 +95,6 @@ namespace detail {
 /// Marks that tell types and extents apart.
 template <class Node, auto Extents, bool WantsInput, int Forwards>
 inline constexpr char part_mark = 0;
-
-/// What a layer that is cut in some way keeps on the device with the largest blocks: values of parameters and states,
-/// gradients, `copies` of both for the optimizer, and what forward leaves for backward.
-template <class Problem, class Layer, auto Extents, class... P>
-index_t bytes_of_cut(resolved_layer<Problem::mesh::axes> const& resolved, bool keeps, index_t copies,
-                     parameter_list<P...> const*) {
-  using mesh = typename Problem::mesh;
-  constexpr auto known = [] {
-    auto extents = Extents;
-    for (int d = 0; d < extents.rank; ++d)
-      if (extents[d] == dynamic) extents[d] = Problem::unknown;
-    return extents;
-  }();
-  index_t bytes = 0;
-  [[maybe_unused]] int operand = 0;
-  ((bytes += local_bytes<mesh>(resolved.operand[++operand], P::extents, {}, Problem::element_bytes) *
-             (P::trainable ? 2 + copies : 1)),
-   ...);
-  if constexpr (layer_of_known_memory<Layer, known, mesh>)
-    if (keeps) bytes += bytes_kept_by<Layer, known, mesh>(resolved, {}, Problem::element_bytes);
-  return bytes;
-}
 
 template <class Problem>
 class graph_builder {
@@ -175,7 +154,6 @@ class graph_builder {
     node.kind = search_kind::residual;
     node.sums = 1;
     node.any_layout = sums_in_any_layout<Shortcut>;
-    node.any_input = true;
     for (const edge_code code : all_edges(mesh::value, output.rank, true, false))
       node.sum_times.push_back(Forwards * time_of_sum<Problem>(code, output));
     if (WantsInput)
@@ -189,10 +167,8 @@ class graph_builder {
   void fill(search_node& node, recompute<Layer> const*) {
     node.kind = search_kind::recompute;
     constexpr bool again = WantsInput || learning<bare<Layer>>;
-    for (const edge_code code : all_edges(mesh::value, Extents.rank, false, true)) {
-      const auto block = largest_block(mesh::value, layout_of_edge<axes>(code), Extents, Problem::unknown);
-      node.kept_bytes.push_back(again ? block_bytes(block.size(), Problem::element_bytes) : 0);
-    }
+    for (const edge_code code : all_edges(mesh::value, Extents.rank, false, true))
+      node.kept_bytes.push_back(again ? bytes_of_input<Problem, Extents>(code) : 0);
     node.parts.push_back(add<bare<Layer>, Extents, WantsInput, Forwards + int{again}>());
   }
 

@@ -37,12 +37,13 @@ class label_search : public label_links<Axes> {
 
   /// Labels before each part of a line, and after the last.
   using run = std::vector<label_list>;
-  /// A node of a line and what comes before it there; or the change of layout that may stand before a residual.
+  /// A node of a line and what comes before it there; or the change of layout that may stand before it or after it.
   struct line_part {
+    enum class place { node, before, after };
     int node = 0;
     int layers = 0;
     int sums = 0;
-    bool settles = false;
+    place at = place::node;
   };
   using line = std::vector<line_part>;
   /// The ways through the sides of a residual from one value, by where each side leaves the gradient partial.
@@ -161,6 +162,14 @@ class label_search : public label_links<Axes> {
     return out;
   }
 
+  /// What a change of layout changes, and how often.
+  search_value const& word_value(line_part const& word) const {
+    return word.at == line_part::place::before ? at(word.node).input : at(word.node).output;
+  }
+  pass_counts word_passes(line_part const& word) const {
+    search_node const& n = at(word.node);
+    return {n.forwards, int{n.wants_input || (word.at == line_part::place::after && n.learns)}};
+  }
   static pass_counts passes_of(search_node const& n) { return {n.forwards, int{n.wants_input}}; }
   pass_counts passes_of_branch(search_node const& n) const {
     return {n.forwards, int{n.wants_input || at(n.parts[0]).learns}};
@@ -221,23 +230,26 @@ class label_search : public label_links<Axes> {
  private:
   void open(line& out, int node, int& layers, int& sums) const {
     search_node const& n = at(node);
-    if (n.any_input) out.push_back({node, layers, sums, true});
+    const bool words = n.words && (n.kind == search_kind::residual || n.kind == search_kind::recompute);
+    if (words) out.push_back({node, layers, sums, line_part::place::before});
     if (n.kind != search_kind::chain) out.push_back({node, layers, sums});
     if (n.kind == search_kind::chain || n.kind == search_kind::recompute) {
       for (const int part : n.parts) open(out, part, layers, sums);
     } else {
+      if (words) out.push_back({node, layers, sums, line_part::place::after});
       layers += n.layers;
       sums += n.sums;
     }
   }
 
+  /// Whoever wants the input's gradient takes it partial too.
   label_list beginnings() {
     label_list out;
     auto const& e = edges(graph_.root().input.rank);
     for (const std::int16_t made : e.taken_made) {
       search_label label;
       label.made = made;
-      if (e.made_set[static_cast<std::size_t>(made)] == 0) out.push_back(label);
+      if (e.made_set[static_cast<std::size_t>(made)] == 0 || graph_.root().wants_input) out.push_back(label);
     }
     return out;
   }
@@ -248,9 +260,10 @@ class label_search : public label_links<Axes> {
     line const& parts = line_of(node);
     run out{std::move(first)};
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      search_node const& n = at(parts[i].node);
-      out.push_back(parts[i].settles ? this->settled(n.input, passes_of(n), out.back())
-                                     : after(parts[i].node, out.back(), layers + parts[i].layers, anywhere && i == 0));
+      if (parts[i].at == line_part::place::node)
+        out.push_back(after(parts[i].node, out.back(), layers + parts[i].layers, anywhere && i == 0));
+      else
+        out.push_back(this->settled(word_value(parts[i]), word_passes(parts[i]), out.back()));
       for (label_bounds const& b : bounds_) b.cut(out.back(), (*to_go(b))[i + 1]);
     }
     return out;

@@ -202,6 +202,9 @@ class planner {
         std::erase_if(both, [&](edge_code c) { return std::find(here.begin(), here.end(), c) == here.end(); });
       seen[tie] = 1;
     }
+    // Weights of other parts of a model are cut anyhow.
+    for (std::size_t tie = 0; tie < seen.size(); ++tie)
+      if (seen[tie] == 0) tie_cuts_[tie] = {0};
   }
 
   /// Notes the layers of a node and what they keep at the least.

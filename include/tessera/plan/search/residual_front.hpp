@@ -4,9 +4,10 @@
 
 namespace tessera::detail {
 
-/// A residual. Both sides start from one value, so each way in which the input may be made is searched for itself; few are
-/// left that can be through before the limit.
-template <class Problem, class Branch, class Shortcut, auto Extents, bool WantsInput, int Forwards, class From, class Aim>
+/// A residual. Both sides start from one value, so each way in which the input may be made is searched for itself; few
+/// are left that can be through before the limit.
+template <class Problem, class Branch, class Shortcut, auto Extents, bool WantsInput, int Forwards, class From,
+          class Aim>
 struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forwards, From, Aim> {
   static constexpr int axes = Problem::mesh::axes;
   using rest = part_rest<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forwards, Aim::ending, Aim::tie>;
@@ -16,8 +17,7 @@ struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forw
   using out = typename rest::out;
 
   static constexpr edge_front<in::makes> given = front_of<in::makes>(From::times);
-  static constexpr edge_front<in::makes> input =
-      settled(given, arrivals_of(given, in::template links<Forwards, WantsInput>()), in::taken, in::made);
+  static constexpr edge_front<in::makes> input = settled(given, in::template links<Forwards, WantsInput>());
 
   static constexpr auto meet = [] {
     meeting<axes, in::makes, out::makes, out::takes> m;
@@ -30,7 +30,7 @@ struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forw
     m.taken = out::taken;
     m.outputs = out::made;
     m.input = input;
-    m.soonest = soonest_inputs<axes>(input, in::made);
+    m.soonest = soonest_inputs<typename in::places>(input);
     m.adding = rest::adding;
     m.adding_gradients = rest::adding_gradients;
     return m;
@@ -71,11 +71,11 @@ struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forw
     return limit >= unreachable_time ? limit : limit - t;
   }
   template <int Start>
-  using branch_from =
-      chain_front<Problem, nodes_of<chain<Branch>>, Extents, WantsInput, Forwards, from_times<only(Start)>,
-                  search_aim<relative_times(rest::from_side),
-                             less(left.at[Start], meet.adding_gradients.at[Start] + rest::shortcut_rest(Start) + rest::branch_base),
-                             Aim::tie>>;
+  using branch_from = chain_front<
+      Problem, nodes_of<chain<Branch>>, Extents, WantsInput, Forwards, from_times<only(Start)>,
+      search_aim<relative_times(rest::from_side),
+                 less(left.at[Start], meet.adding_gradients.at[Start] + rest::shortcut_rest(Start) + rest::branch_base),
+                 Aim::tie>>;
   /// What is left for the shortcut, from whichever way of making the same value serves the branch best.
   static constexpr search_time left_for_shortcut(int start) {
     search_time most = 0;
@@ -87,9 +87,9 @@ struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forw
     return most;
   }
   template <int Start>
-  using shortcut_from = chain_front<Problem, nodes_of<chain<Shortcut>>, Extents, WantsInput, Forwards,
-                                    from_times<only(Start)>,
-                                    search_aim<search_times<out::makes>::all(1), left_for_shortcut(Start), Aim::tie>>;
+  using shortcut_from =
+      chain_front<Problem, nodes_of<chain<Shortcut>>, Extents, WantsInput, Forwards, from_times<only(Start)>,
+                  search_aim<search_times<out::makes>::all(1), left_for_shortcut(Start), Aim::tie>>;
 
   static constexpr sum_front<out::makes> sum = []<std::size_t... I>(std::index_sequence<I...>) {
     sum_front<out::makes> found;
@@ -102,26 +102,27 @@ struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forw
         if (!branch.reached(k) || !shortcut.reached(k)) continue;
         const int end = shortcut.from[k];
         if (!sums_in_any_layout<Shortcut> && !keeps_layout<axes>(out::made[end], out::taken[k])) continue;
-        meet.offer(found, k, at_input + branch.time[k] + shortcut.time[k] + meet.adding.at[k], joint, one, branch.from[k],
-                   two, end);
+        meet.offer(found, k, at_input + branch.time[k] + shortcut.time[k] + meet.adding.at[k], joint, one,
+                   branch.from[k], two, end);
       }
     };
     [[maybe_unused]] const auto from_one = [&]<int One>(std::integral_constant<int, One>) {
       auto const& branch = branch_from<One>::end::reached;
       if constexpr (plain) {
         auto const& links = out::template links<Forwards, shortcut_wanted>();
+        constexpr int value = in::places::of_way.value_of[One];
         int two = -1;
         int joint = 0;
         search_time at_input = 0;
         for (int k = 0; k < out::takes; ++k) {
           if (!branch.reached(k)) continue;
-          timed_link const& link = links.rows[links.value_of[One]][k];
-          if (link.made != two) {
-            two = link.made;
+          const int made = links.made(value, k);
+          if (made != two) {
+            two = made;
             at_input = meet.input_time(One, two, joint);
           }
-          meet.offer(found, k, at_input + branch.time[k] + link.time + meet.adding.at[k], joint, One, branch.from[k],
-                     link.made, link.made);
+          meet.offer(found, k, at_input + branch.time[k] + links.time(value, k) + meet.adding.at[k], joint, One,
+                     branch.from[k], made, made);
         }
       } else {
         (pair(One, branch, starts[I], shortcut_from<starts[I]>::end::reached), ...);
@@ -134,7 +135,7 @@ struct part_front<Problem, residual<Branch, Shortcut>, Extents, WantsInput, Forw
 
   static constexpr edge_front<out::makes> front = [] {
     const edge_front<out::makes> alone = sum;
-    return settled(alone, arrivals_of(alone, out::template links<Forwards, rest::sum_wanted>()), out::taken, out::made);
+    return settled(alone, out::template links<Forwards, rest::sum_wanted>());
   }();
 };
 

@@ -4,13 +4,17 @@
 
 namespace tessera {
 
-/// What a search finds: how each layer is cut and in which layout each sum of a residual is taken.
+/// What a search finds: how each layer is cut, in which layout each sum of a residual is taken, and what layout words
+/// do.
 struct search_plan {
   search_time time = 0;
   index_t bytes = 0;              ///< on the device with the largest blocks: see `graph_of`
   std::vector<int> cuts{};        ///< by layer, in order of forward, branches before shortcuts: the place in its `cuts`
   std::vector<edge_code> sums{};  ///< by residual, in the order in which they end: the layout of the sum
-  std::vector<edge_code> inputs{};  ///< and that of its input
+  std::vector<edge_code> inputs{};  ///< and that of its input, a word before it included
+  std::vector<edge_code> outputs{};  ///< and that in which it is left, by a word after it or as it is
+  /// By layer: the layout of the input of the outermost recomputed part that begins with it.
+  std::vector<edge_code> recomputed{};
   edge_code input = 0;              ///< the layout in which the input is cheapest
   edge_code output = 0;             ///< the layout in which the loss takes the output
 };
@@ -46,7 +50,8 @@ class plan_reader {
       plan.bytes = end.bytes;
       plan.cuts.assign(static_cast<std::size_t>(n.layers), -1);
       plan.sums.assign(static_cast<std::size_t>(n.sums), 0);
-      plan.inputs = plan.sums;
+      plan.inputs = plan.outputs = plan.sums;
+      plan.recomputed.assign(plan.cuts.size(), 0);
       plan.output = search_.edges(n.output.rank).taken[static_cast<std::size_t>(end.choice)];
       const std::int16_t first = trace(plan, root, whole, end.from, 0, 0);
       plan.input = search_.edges(n.input.rank).made[static_cast<std::size_t>(first)];
@@ -63,11 +68,18 @@ class plan_reader {
       search_label const& label = labels[i + 1][static_cast<std::size_t>(last)];
       search_node const& n = search_.at(parts[i].node);
       const int first_layer = layers + parts[i].layers;
-      if (parts[i].settles) {
+      using place = typename search_type::line_part::place;
+      if (parts[i].at == place::after)
+        plan.outputs[static_cast<std::size_t>(sums + parts[i].sums + n.sums - 1)] =
+            value_of_edge<Axes>(search_.edges(n.output.rank).made[static_cast<std::size_t>(label.made)]);
+      if (parts[i].at != place::node) {
         last = label.from;
         continue;
       }
       plan.bytes += n.least_bytes();
+      if (n.kind == search_kind::recompute)
+        plan.recomputed[static_cast<std::size_t>(first_layer)] =
+            value_of_edge<Axes>(search_.edges(n.input.rank).made[static_cast<std::size_t>(label.made)]);
       if (n.kind == search_kind::layer) plan.cuts[static_cast<std::size_t>(first_layer)] = label.choice;
       if (n.kind == search_kind::residual)
         trace_sides(plan, parts[i].node, labels[i][static_cast<std::size_t>(label.from)].made, label.other, first_layer,
@@ -84,7 +96,9 @@ class plan_reader {
     const auto both = search_.sides_from(node, value, layers);
     plan.sums[static_cast<std::size_t>(sums + n.sums - 1)] =
         value_of_edge<Axes>(search_.edges(n.output.rank).made[static_cast<std::size_t>(sum.made)]);
-    plan.inputs[static_cast<std::size_t>(sums + n.sums - 1)] =
+    const auto place = static_cast<std::size_t>(sums + n.sums - 1);
+    if (!n.words) plan.outputs[place] = plan.sums[place];
+    plan.inputs[place] =
         value_of_edge<Axes>(search_.edges(n.input.rank).made[static_cast<std::size_t>(made)]);
     search_node const& branch = search_.at(n.parts[0]);
     trace(plan, n.parts[0], both.branch[static_cast<std::size_t>(sum.choice / search_type::sets)], sum.from, layers,

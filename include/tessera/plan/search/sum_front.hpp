@@ -58,9 +58,7 @@ struct meeting {
   }
 
   /// Whether two ways of making the input have one value.
-  constexpr bool alike(int a, int b) const {
-    return value_of_edge<Axes>(inputs[a]) == value_of_edge<Axes>(inputs[b]);
-  }
+  constexpr bool alike(int a, int b) const { return value_of_edge<Axes>(inputs[a]) == value_of_edge<Axes>(inputs[b]); }
 
   constexpr void offer(sum_front<Out>& out, int k, search_time time, int start, int branch_start, int branch_end,
                        int shortcut_start, int shortcut_end) const {
@@ -75,20 +73,21 @@ struct meeting {
   }
 };
 
-/// The least over gradients that are whole along more axes: what the input costs a side that hands its gradient back so,
-/// the other side doing its best.
-template <int Axes, int In>
-constexpr search_times<In> soonest_inputs(edge_front<In> const& input, edge_list const& inputs) {
-  auto out = search_times<In>::all(-1);
-  for (int m = 0; m < In; ++m)
-    for (int other = 0; other < In; ++other) {
-      const bool below = value_of_edge<Axes>(inputs[m]) == value_of_edge<Axes>(inputs[other]) &&
-                         (partial_gradients_of<Axes>(inputs[other]) & ~partial_gradients_of<Axes>(inputs[m])) == 0;
-      if (!below || !input.reaches(other)) continue;
-      const search_time t = input.time[other];
+/// The least over gradients that are whole along more axes: what the input costs a side that hands its gradient back
+/// so, the other side doing its best; -1 where it is not reached.
+template <class Places>
+constexpr search_times<Places::makes> soonest_inputs(edge_front<Places::makes> const& input) {
+  auto out = search_times<Places::makes>::all(-1);
+  for (int other = 0; other < Places::makes; ++other) {
+    const search_time t = input.time[other];
+    if (t >= unreachable_time) continue;
+    for (int set = 0; set < Places::sets; ++set) {
+      const int m = Places::of_value.made_at[Places::of_way.value_of[other]][set];
+      if (m < 0 || (Places::of_way.set_of[other] & ~set) != 0) continue;
       search_time& best = out.at[m];
       if (best < 0 || t < best) best = t;
     }
+  }
   return out;
 }
 
