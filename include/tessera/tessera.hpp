@@ -4,6 +4,8 @@
 
 #include <tessera/backend/deterministic.hpp>
 #include <tessera/backend/rounded.hpp>
+#include <tessera/backend/transfer.hpp>
+#include <tessera/backend/with_fallback.hpp>
 #include <tessera/comm/checked.hpp>
 #include <tessera/comm/mpi.hpp>
 #include <tessera/comm/ordered.hpp>
@@ -35,9 +37,12 @@
 #include <tessera/plan/auto_parallel.hpp>
 #include <tessera/plan/collectives.hpp>
 #include <tessera/plan/explain.hpp>
+#include <tessera/plan/machine_file.hpp>
+#include <tessera/plan/machines/a100_server.hpp>
 #include <tessera/plan/machines/ascend_910_server.hpp>
 #include <tessera/plan/machines/ascend_910b_server.hpp>
 #include <tessera/plan/machines/h100_server.hpp>
+#include <tessera/plan/plan_devices.hpp>
 #include <tessera/plan/spell.hpp>
 #include <tessera/plan/step_price.hpp>
 #include <tessera/plan/strategy_file.hpp>

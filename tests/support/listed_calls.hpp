@@ -13,18 +13,16 @@ namespace worlds {
 template <class Mesh>
 using recorded_team = tessera::team<Mesh, tessera::recording<tessera::mpi_comm>>;
 
-/// A pass of `Model` on `Mesh`, if this run has as many ranks, makes exactly the collectives that its type lists.
-/// `input(extents)` gives the whole input.
-template <class Mesh, class Model, class T = float, int Rank, class Input>
-void check_listed_calls(tessera::shape<Rank> const& extents, Input input) {
+/// A pass of `Model` on a team that records makes exactly the collectives that its type lists. `input(extents)` gives
+/// the whole input.
+template <class Model, class T = float, class Team, int Rank, class Input>
+void check_listed_calls_of(Team& team, tessera::shape<Rank> const& extents, Input input) {
   using namespace tessera;
   using tessera::index_t;
+  using Mesh = typename Team::mesh;
   using entry = std::tuple<collective, axis_set, reduction, index_t>;  // kind, axes, operation, elements
-  if (size() != Mesh::devices) return;
   CAPTURE(Mesh::sizes[0]);
   CAPTURE(Mesh::sizes[1]);
-  const recording<mpi_comm> all{mpi_comm{}};
-  recorded_team<Mesh> team{all};
   auto net = team.template make<Model, T>(seed{3});
   const auto x = distribute<typename decltype(net)::input_type::layout_type>(team, input(extents));
   auto& log = team.group(Mesh::all);
@@ -74,6 +72,15 @@ void check_listed_calls(tessera::shape<Rank> const& extents, Input input) {
   std::sort(found.begin(), found.end());
   std::sort(wanted.begin(), wanted.end());
   CHECK(found == wanted);
+}
+
+/// The same on `Mesh`, if this run has as many ranks.
+template <class Mesh, class Model, class T = float, int Rank, class Input>
+void check_listed_calls(tessera::shape<Rank> const& extents, Input input) {
+  if (size() != Mesh::devices) return;
+  const tessera::recording<tessera::mpi_comm> all{tessera::mpi_comm{}};
+  recorded_team<Mesh> team{all};
+  check_listed_calls_of<Model, T>(team, extents, input);
 }
 
 }  // namespace worlds

@@ -4,26 +4,60 @@
 #include <tessera/backend/geometry.hpp>
 #include <tessera/backend/settings.hpp>
 #include <tessera/core/random.hpp>
+#include <tessera/core/strided.hpp>
 #include <tessera/core/tensor.hpp>
 
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <span>
 
 namespace tessera {
+
+/// Whether batch norm on several ranks gathers each rank's mean and deviation of a channel and combines them at once,
+/// by the kernels `batch_norm_local` and `batch_norm_gathered`, instead of reducing sums. `B` says so by a constant
+/// `gathers_statistics`.
+template <class B>
+concept gathers_statistics = requires {
+  requires B::gathers_statistics;
+};
 
 namespace detail {
 
 /// Blocks of one backend, for the requirements below.
 template <class B, class T, int Rank>
-using block_of = block<T, Rank, B::order>;
+using block_of = block<T, Rank, order_of_rank<Rank>(B::order)>;
 template <class B, class T, int Rank>
-using read_block_of = block<T const, Rank, B::order>;
+using read_block_of = block_of<B, T const, Rank>;
+/// Images as batch norm takes them: the matrix [pixels, channels] where channels lie innermost, else as they are.
+template <class B, class T>
+using pixels_of = block_of<B, T, B::order == storage_order::channels_last ? 2 : 4>;
+/// Blocks of statistics.
+template <class B, int Rank>
+using statistics_of = block_of<B, typename B::statistic, Rank>;
 
 /// Memory that `tensor` can take its blocks from.
 template <class M>
 concept tensor_memory = requires(std::size_t bytes) {
   { M::allocate(bytes) } -> std::convertible_to<memory_handle>;
+  { M::on_host } -> std::convertible_to<bool>;
+};
+
+/// How elements come to the backend's memory, leave it and move in it; T is also that of indices.
+template <class B, class T>
+concept memory_kernels = requires(B b, T const* from, T* to, index_t count, read_block_of<B, T, 1> in,
+                                  block_of<B, T, 1> out, T value, strided<T const> some, strided<T> others) {
+  b.upload(from, to, count);     // from host memory to the backend's
+  b.download(from, to, count);   // from the backend's memory to the host's; the elements are there when it returns
+  b.fill(out, value);            // every element
+  b.copy(in, out);               // a block of as many elements
+  b.copy_strided(some, others);  // elements that lie apart
+};
+
+/// Returns when all kernels that were called are done.
+template <class B>
+concept synchronizing = requires(B b) {
+  b.synchronize();
 };
 
 template <class B, class T>
@@ -42,7 +76,8 @@ concept convolution_kernels = requires(B b, read_block_of<B, T, 4> in, block_of<
 };
 
 template <class B, class T>
-concept flat_kernels = requires(B b, read_block_of<B, T, 1> in, block_of<B, T, 1> out, T factor) {
+concept flat_kernels = requires(B b, read_block_of<B, T, 1> in, block_of<B, T, 1> out, T factor, strided<T const> some,
+                                strided<T> others) {
   b.relu_forward(in, out);       // (x) to y, NaN kept
   b.relu_backward(in, in, out);  // (y, dy) to dx
   b.add(in, in, out);            // sum of two blocks
@@ -52,7 +87,12 @@ concept flat_kernels = requires(B b, read_block_of<B, T, 1> in, block_of<B, T, 1
   b.axpy(factor, in, out);       // y += factor * x
   b.exp(in, out);                // exponential
   b.log(in, out);                // natural logarithm
+  b.add_strided(some, others);   // elements that lie apart, added to others
 };
+
+/// What every program needs of its backend.
+template <class B, class T>
+concept basic_kernels = memory_kernels<B, T> && flat_kernels<B, T>;
 
 template <class B, class T>
 concept optimizer_kernels = requires(B b, read_block_of<B, T, 1> in, block_of<B, T, 1> out, sgd_step sgd,
@@ -128,20 +168,44 @@ concept cross_entropy_kernels = requires(B b, read_block_of<B, T, 2> in, block_o
   b.cross_entropy_probability_gradient(in, in, row, in, part, scale, row, out);
 };
 
+/// Statistics of channels that ranks bring together as sums about an origin.
 template <class B, class T>
-concept batch_norm_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B, T, 2> out, block_of<B, T, 1> row,
-                                      read_block_of<B, T, 1> read, block_of<B, double, 2> moments,
-                                      block_of<B, double, 1> statistic, double number) {
-  b.batch_norm_moments(in, moments);                   // count, mean, squared deviations by channel
-  b.moments_to_sums(moments, statistic, number, out);  // a rank's part of sums about an origin
-  { b.moments_from_sums(in, statistic, number, number, moments) } -> std::same_as<bool>;  // all is kept
-  b.batch_norm_finish(moments, number, statistic, statistic);                             // mean and 1 / deviation
-  b.batch_norm_update_running(moments, number, row, row);                                 // running mean and variance
+concept summed_statistics = requires(B b, pixels_of<B, T const> x, block_of<B, T, 1> row, statistics_of<B, 2> moments,
+                                     double number) {
+  b.batch_norm_moments(x, moments);                        // count, mean, squared deviations by channel
+  b.batch_norm_update_running(moments, number, row, row);  // running mean and variance
+};
+
+/// Statistics of channels that ranks bring together by gathering them; see `gathers_statistics`.
+template <class B, class T>
+concept gathered_statistics = requires(B b, pixels_of<B, T const> x, block_of<B, T, 1> row, statistics_of<B, 2> own,
+                                       read_block_of<B, typename B::statistic, 3> all, std::span<index_t const> counts,
+                                       statistics_of<B, 1> statistic, double number) {
+  b.batch_norm_local(x, number, own);  // (x, epsilon) to this rank's means [0] and 1 / deviations [1] by channel
+  // (of all ranks, values a channel of each, momentum, epsilon, running mean and variance) to mean and 1 / deviation
+  b.batch_norm_gathered(all, counts, number, number, row, row, statistic, statistic);
+};
+
+template <class B, class T>
+concept pixel_norm_kernels = requires(B b, pixels_of<B, T const> in, pixels_of<B, T> out, block_of<B, T, 1> row,
+                                      read_block_of<B, T, 1> read, statistics_of<B, 1> statistic, double number) {
   b.batch_norm_from_running(read, read, number, statistic, statistic);  // mean and 1 / deviation of these
   b.batch_norm_normalize(in, statistic, statistic, row, row, out);      // (x, mean, inv_std, gamma, beta) to y
   b.batch_norm_backward_sums(in, in, statistic, statistic, row);        // sums of dy and of dy * xhat
   b.batch_norm_backward_input(in, in, statistic, statistic, row, row, number, out);  // dx from these
   b.batch_norm_backward_input_evaluation(in, statistic, row, out);                   // dx with constant statistics
+};
+template <class B, class T>
+concept batch_norm_kernels = pixel_norm_kernels<B, T> &&
+    (gathers_statistics<B> || summed_statistics<B, T>)&&(!gathers_statistics<B> || gathered_statistics<B, T>);
+
+/// Sums of moments over ranks, for all normalisations.
+template <class B, class T>
+concept moment_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B, T, 2> out, statistics_of<B, 2> moments,
+                                  statistics_of<B, 1> statistic, double number) {
+  b.moments_to_sums(moments, statistic, number, out);  // a rank's part of sums about an origin
+  { b.moments_from_sums(in, statistic, number, number, moments) } -> std::same_as<bool>;  // all is kept
+  b.batch_norm_finish(moments, number, statistic, statistic);                             // mean and 1 / deviation
 };
 
 template <class B, class T>
@@ -162,14 +226,14 @@ concept pooling_kernels = requires(B b, read_block_of<B, T, 4> in, block_of<B, T
 
 template <class B, class T>
 concept row_norm_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B, T, 2> out, block_of<B, T, 1> row,
-                                    read_block_of<B, T, 1> read, block_of<B, double, 2> moments,
-                                    block_of<B, double, 1> statistic, double number) {
+                                    read_block_of<B, T, 1> read, statistics_of<B, 2> moments,
+                                    statistics_of<B, 1> statistic, double number) {
   b.layer_norm_forward(in, number, row, row, statistic, statistic, out);       // (x, epsilon, gamma, beta)
   b.rms_norm_forward(in, number, row, statistic, out);                         // (x, epsilon, gamma)
   b.row_normalize_backward(in, in, statistic, statistic, row, out, row, row);  // (x, dy) to dx, dgamma, dbeta
   b.row_moments(in, moments);                                                  // count, mean, squared deviations by row
   b.row_squares(in, row);                                                      // sums of squares by row
-  b.row_squares(in, statistic);                                                // the same in double
+  b.row_squares(in, statistic);                                                // the same as statistics
   { b.rms_norm_finish(read, number, number, statistic) } -> std::same_as<bool>;  // 1 / root of their mean
   b.row_normalize(in, statistic, statistic, row, row, out);                      // (x, mean, inv_std, gamma, beta) to y
   b.row_normalize_backward_sums(in, in, statistic, statistic, row, row, row, row);      // sums of rows, dgamma, dbeta
@@ -178,7 +242,7 @@ concept row_norm_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B, 
 
 template <class B, class T>
 concept group_norm_kernels = requires(B b, read_block_of<B, T, 4> in, block_of<B, T, 4> out, block_of<B, T, 1> row,
-                                      block_of<B, double, 2> moments, block_of<B, double, 1> statistic, index_t groups,
+                                      statistics_of<B, 2> moments, statistics_of<B, 1> statistic, index_t groups,
                                       double number) {
   b.group_norm_moments(in, groups, moments);                                // count, mean, squared deviations
   b.group_norm_normalize(in, groups, statistic, statistic, row, row, out);  // (x, mean, inv_std, gamma, beta) to y
@@ -197,7 +261,7 @@ concept embedding_kernels = requires(B b, read_block_of<B, T, 2> in, block_of<B,
 };
 
 template <class B, class T>
-concept attention_kernels = requires(B b, head_rows<T const> in, head_rows<T> out, block_of<B, double, 3> rows,
+concept attention_kernels = requires(B b, head_rows<T const> in, head_rows<T> out, statistics_of<B, 3> rows,
                                      attention_geometry g, shape<4> extents) {
   b.attention_forward(in, in, in, out, rows, g);                           // (q, k, v) to out and log-sums
   b.attention_forward(in, in, in, out, rows, g, true);                     // the same, added to the output
@@ -216,11 +280,12 @@ concept attention_kernels = requires(B b, head_rows<T const> in, head_rows<T> ou
 template <class B, class Format>
 concept computes_in = B::template computes<Format>;
 
-/// What a backend supplies for elements of type T: see each requirement.
+/// Whether backend `B` has all kernels for elements of type T; `offers` (backend/capability.hpp) tells of one group.
 template <class B, class T>
-concept backend_for = detail::matrix_kernels<B, T> && detail::convolution_kernels<B, T> && detail::flat_kernels<B, T> &&
-    detail::optimizer_kernels<B, T> && detail::broadcast_kernels<B, T> && detail::smooth_kernels<B, T> &&
-    detail::array_kernels<B, T> && detail::softmax_kernels<B, T> && detail::cross_entropy_kernels<B, T> &&
+concept backend_for = detail::memory_kernels<B, T> && detail::matrix_kernels<B, T> &&
+    detail::convolution_kernels<B, T> && detail::flat_kernels<B, T> && detail::optimizer_kernels<B, T> &&
+    detail::broadcast_kernels<B, T> && detail::smooth_kernels<B, T> && detail::array_kernels<B, T> &&
+    detail::softmax_kernels<B, T> && detail::cross_entropy_kernels<B, T> && detail::moment_kernels<B, T> &&
     detail::batch_norm_kernels<B, T> && detail::pooling_kernels<B, T> && detail::row_norm_kernels<B, T> &&
     detail::group_norm_kernels<B, T> && detail::embedding_kernels<B, T> && detail::attention_kernels<B, T>;
 
@@ -230,7 +295,22 @@ concept deterministic_backend = requires {
   { B::batch_blocks } -> std::convertible_to<int>;
 };
 
-/// Memory, a storage order and kernels on one rank's blocks. Nothing above this room knows how they are made.
+/// Whether blocks of backend `B` hold elements of type T: float always, others where `B` says so by a constant
+/// `holds<T>`.
+template <class B, class T>
+concept holds_elements = B::template holds<T>;
+
+/// Memory, a storage order and kernels on one rank's blocks. Nothing above this room knows how they are made, or reads
+/// and writes elements by their addresses: the memory need not be the host's.
+///
+/// - Blocks of rank 4 lie as `B::order` says, all others are row-major: `block<T, Rank>`.
+/// - Kernels may return before they are done, but run in order: each sees what those before it wrote. `download` and
+///   kernels that return a value wait. Memory may be given back while a kernel that uses it runs, because those that
+///   get it next run after it.
+/// - Statistics are blocks of `B::statistic`: the type in which sums over many elements are kept.
+///
+/// A backend may lack kernels other than those that move memory or work element by element (`basic_kernels`). A program
+/// that calls one of those does not compile, and is told which; `with_fallback` lets another backend run it.
 ///
 /// `eigen` documents what each kernel computes. All backends accept empty blocks, overwrite outputs, and let flat
 /// kernels and batch norm work in place.
@@ -238,6 +318,9 @@ template <class B>
 concept backend = detail::tensor_memory<typename B::memory> &&            // where tensors get their blocks
     std::same_as<std::remove_cv_t<decltype(B::order)>, storage_order> &&  // how rank-4 blocks lie
     std::same_as<decltype(B::template computes<float>), bool const> &&    // in which formats it multiplies
-    backend_for<B, float> && backend_for<B, double>;
+    std::floating_point<typename B::statistic> && detail::synchronizing<B> && detail::memory_kernels<B, std::int64_t> &&
+    detail::memory_kernels<B, std::int32_t> && detail::memory_kernels<B, typename B::statistic> &&
+    holds_elements<B, float> && detail::basic_kernels<B, float> &&
+    (!holds_elements<B, double> || detail::basic_kernels<B, double>);
 
 }  // namespace tessera

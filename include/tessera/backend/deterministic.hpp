@@ -1,9 +1,11 @@
 #pragma once
 
+#include <tessera/backend/capability.hpp>
 #include <tessera/backend/deterministic/blocks.hpp>
 #include <tessera/backend/eigen.hpp>
 
 #include <string>
+#include <type_traits>
 
 namespace tessera {
 
@@ -16,12 +18,20 @@ namespace tessera {
 /// address that is a multiple of 64.
 ///
 /// The batch is the first dimension of what kernels take. One thread computes whatever depends on blocks; the rest is
-/// done by the kernels of `Backend` on as many as it may use. `Blocks` is a power of two.
+/// done by the kernels of `Backend` on as many as it may use. `Blocks` is a power of two. A `Backend` that lacks
+/// kernels gets those of another one inside: `deterministic<8, with_fallback<mine, eigen>>`.
 template <int Blocks = 8, class Backend = eigen>
 class deterministic : public Backend {
   static_assert(Blocks >= 1 && (Blocks & (Blocks - 1)) == 0,
                 "tessera: deterministic deals the batch in a number of blocks that is no power of two; use 1, 2, 4, 8 "
                 "... blocks, at least as many as there will ever be data-parallel ranks");
+  static_assert(
+      Backend::memory::on_host,
+      "tessera: deterministic adds up blocks of the batch on the host, and this backend's lie elsewhere: name "
+      "a backend on host memory");
+  static_assert(Backend::order == storage_order::channels_last && std::is_same_v<typename Backend::statistic, double>,
+                "tessera: deterministic takes images with channels innermost and keeps statistics in double, and this "
+                "backend does not: name one that does, as eigen");
   using memory_type = typename Backend::memory;
 
  public:
@@ -51,6 +61,12 @@ class deterministic : public Backend {
   }
   /// Blocks on this rank.
   index_t blocks() const { return by_.blocks; }
+  /// Of a backend that falls back on another one: where kernels are called for each block, so many calls.
+  auto fallbacks() const requires(requires(Backend const& b) { b.fallbacks(); }) {
+    auto used = Backend::fallbacks();
+    for (auto const& of_blocks : one_.fallbacks()) used.push_back(of_blocks);
+    return used;
+  }
 
   // Kernels as in `eigen`.
 
@@ -58,16 +74,15 @@ class deterministic : public Backend {
   void matmul(operand<T, 2> a, bool transpose_a, operand<T, 2> b, bool transpose_b, block<T, 2> out,
               bool accumulate = false) {
     if (!transpose_a) {
-      by_.each([&](auto from, auto to) { one_.template matmul<T>(from, false, b, transpose_b, to, accumulate); }, a,
-               out);
+      by_.each([&](auto from, auto to) { one_.matmul(from, false, b, transpose_b, to, accumulate); }, a, out);
     } else if (transpose_b) {
-      one_.template matmul<T>(a, true, b, true, out, accumulate);
+      one_.matmul(a, true, b, true, out, accumulate);
     } else {
       tensor<T, 1, memory_type> total(shape<1>{{out.size()}});
       by_.sum(
           total.view(),
           [&](auto to, auto p, auto q) {
-            one_.template matmul<T>(p, true, q, false, block<T, 2>{to.data, out.extents});
+            one_.matmul(p, true, q, false, block<T, 2>{to.data, out.extents});
           },
           a, b);
       for (index_t i = 0; i < out.size(); ++i)
@@ -77,78 +92,78 @@ class deterministic : public Backend {
   template <class T>
   void sum_rows(operand<T, 2> dy, block<T, 1> out) {
     by_.sum(
-        out, [&](auto to, auto rows) { one_.template sum_rows<T>(rows, to); }, dy);
+        out, [&](auto to, auto rows) { one_.sum_rows(rows, to); }, dy);
   }
 
   template <class T>
   void conv2d_forward(operand<T, 4> x, operand<T, 4> w, block<T, 4> y, conv2d_geometry const& geometry) {
-    by_.each([&](auto from, auto to) { one_.template conv2d_forward<T>(from, w, to, geometry); }, x, y);
+    by_.each([&](auto from, auto to) { one_.conv2d_forward(from, w, to, geometry); }, x, y);
   }
   template <class T>
   void conv2d_backward_input(operand<T, 4> w, operand<T, 4> dy, block<T, 4> dx, conv2d_geometry const& geometry) {
-    by_.each([&](auto from, auto to) { one_.template conv2d_backward_input<T>(w, from, to, geometry); }, dy, dx);
+    by_.each([&](auto from, auto to) { one_.conv2d_backward_input(w, from, to, geometry); }, dy, dx);
   }
   template <class T>
   void conv2d_backward_weight(operand<T, 4> x, operand<T, 4> dy, block<T, 4> dw, conv2d_geometry const& geometry) {
     by_.sum(
         by_.flat(dw),
         [&](auto to, auto images, auto gradients) {
-          one_.template conv2d_backward_weight<T>(images, gradients, block<T, 4>{to.data, dw.extents}, geometry);
+          one_.conv2d_backward_weight(images, gradients, block<T, 4>{to.data, dw.extents}, geometry);
         },
         x, dy);
   }
 
   template <class T>
   void softmax_forward(operand<T, 3> x, block<T, 3> y) {
-    by_.each([&](auto... part) { one_.template softmax_forward<T>(part...); }, x, y);
+    by_.each([&](auto... part) { one_.softmax_forward(part...); }, x, y);
   }
   template <class T>
   void softmax_backward(operand<T, 3> y, operand<T, 3> dy, block<T, 3> dx) {
-    by_.each([&](auto... part) { one_.template softmax_backward<T>(part...); }, y, dy, dx);
+    by_.each([&](auto... part) { one_.softmax_backward(part...); }, y, dy, dx);
   }
   template <class T>
   void log_softmax_forward(operand<T, 3> x, block<T, 3> y) {
-    by_.each([&](auto... part) { one_.template log_softmax_forward<T>(part...); }, x, y);
+    by_.each([&](auto... part) { one_.log_softmax_forward(part...); }, x, y);
   }
   template <class T>
   void log_softmax_backward(operand<T, 3> y, operand<T, 3> dy, block<T, 3> dx) {
-    by_.each([&](auto... part) { one_.template log_softmax_backward<T>(part...); }, y, dy, dx);
+    by_.each([&](auto... part) { one_.log_softmax_backward(part...); }, y, dy, dx);
   }
   template <class T>
   void row_sum_exp(operand<T, 3> x, operand<T, 2> maximum, block<T, 2> sums) {
-    by_.each([&](auto... part) { one_.template row_sum_exp<T>(part...); }, x, maximum, sums);
+    by_.each([&](auto... part) { one_.row_sum_exp(part...); }, x, maximum, sums);
   }
   template <class T>
   void softmax_finish(operand<T, 3> x, operand<T, 2> maximum, operand<T, 2> sums, block<T, 3> y) {
-    by_.each([&](auto... part) { one_.template softmax_finish<T>(part...); }, x, maximum, sums, y);
+    by_.each([&](auto... part) { one_.softmax_finish(part...); }, x, maximum, sums, y);
   }
   template <class T>
   void log_softmax_finish(operand<T, 3> x, operand<T, 2> maximum, operand<T, 2> sums, block<T, 3> y) {
-    by_.each([&](auto... part) { one_.template log_softmax_finish<T>(part...); }, x, maximum, sums, y);
+    by_.each([&](auto... part) { one_.log_softmax_finish(part...); }, x, maximum, sums, y);
   }
   template <class T>
   void row_dot(operand<T, 3> y, operand<T, 3> dy, block<T, 2> dot) {
-    by_.each([&](auto... part) { one_.template row_dot<T>(part...); }, y, dy, dot);
+    by_.each([&](auto... part) { one_.row_dot(part...); }, y, dy, dot);
   }
   template <class T>
   void row_sum(operand<T, 3> x, block<T, 2> sums) {
-    by_.each([&](auto... part) { one_.template row_sum<T>(part...); }, x, sums);
+    by_.each([&](auto... part) { one_.row_sum(part...); }, x, sums);
   }
   template <class T>
   void softmax_backward_finish(operand<T, 3> y, operand<T, 3> dy, operand<T, 2> dot, block<T, 3> dx) {
-    by_.each([&](auto... part) { one_.template softmax_backward_finish<T>(part...); }, y, dy, dot, dx);
+    by_.each([&](auto... part) { one_.softmax_backward_finish(part...); }, y, dy, dot, dx);
   }
   template <class T>
   void log_softmax_backward_finish(operand<T, 3> y, operand<T, 3> dy, operand<T, 2> sums, block<T, 3> dx) {
-    by_.each([&](auto... part) { one_.template log_softmax_backward_finish<T>(part...); }, y, dy, sums, dx);
+    by_.each([&](auto... part) { one_.log_softmax_backward_finish(part...); }, y, dy, sums, dx);
   }
   template <class T>
   void exp(operand<T, 1> x, block<T, 1> y) {
-    by_.each([&](auto... part) { one_.template exp<T>(part...); }, x, y);
+    by_.each([&](auto... part) { one_.exp(part...); }, x, y);
   }
   template <class T>
   void log(operand<T, 1> x, block<T, 1> y) {
-    by_.each([&](auto... part) { one_.template log<T>(part...); }, x, y);
+    by_.each([&](auto... part) { one_.log(part...); }, x, y);
   }
 
   template <class T>
@@ -157,7 +172,7 @@ class deterministic : public Backend {
                                           block<T, 1> row_loss) {
     return total_loss(labels.size(), [&](detail::row_blocks of, index_t i) {
       const auto columns = of.template columns_of<memory_type, T>(sums, i);
-      return one_.template cross_entropy_loss<T>(columns.read(), of.rows_of(labels, i), part, of.rows_of(row_loss, i));
+      return one_.cross_entropy_loss(columns.read(), of.rows_of(labels, i), part, of.rows_of(row_loss, i));
     });
   }
   template <class T>
@@ -167,7 +182,7 @@ class deterministic : public Backend {
     by_.each_numbered(
         [&](detail::row_blocks of, index_t i, auto x, auto label, auto most, auto factor, auto dx) {
           const auto columns = of.template columns_of<memory_type, T>(sums, i);
-          one_.template cross_entropy_gradient<T>(x, label, most, columns.read(), part, scale, factor, dx);
+          one_.cross_entropy_gradient(x, label, most, columns.read(), part, scale, factor, dx);
         },
         logits, labels, maximum, row_scale, dlogits);
   }
@@ -175,7 +190,7 @@ class deterministic : public Backend {
   cross_entropy_totals cross_entropy_probability_loss(operand<T, 2> sums, block<T, 1> row_loss) {
     return total_loss(sums.extents[1], [&](detail::row_blocks of, index_t i) {
       const auto columns = of.template columns_of<memory_type, T>(sums, i);
-      return one_.template cross_entropy_probability_loss<T>(columns.read(), of.rows_of(row_loss, i));
+      return one_.cross_entropy_probability_loss(columns.read(), of.rows_of(row_loss, i));
     });
   }
   template <class T>
@@ -185,7 +200,7 @@ class deterministic : public Backend {
     by_.each_numbered(
         [&](detail::row_blocks of, index_t i, auto x, auto target, auto most, auto factor, auto dx) {
           const auto columns = of.template columns_of<memory_type, T>(sums, i);
-          one_.template cross_entropy_probability_gradient<T>(x, target, most, columns.read(), part, scale, factor, dx);
+          one_.cross_entropy_probability_gradient(x, target, most, columns.read(), part, scale, factor, dx);
         },
         logits, targets, maximum, row_scale, dlogits);
   }
@@ -195,7 +210,7 @@ class deterministic : public Backend {
     by_.tree(
         by_.flat(moments), [](auto into, auto from) { merge_moments(into, from); },
         [&](auto to, auto rows) {
-          one_.template batch_norm_moments<T>(rows, block<double, 2>{to.data, moments.extents});
+          one_.batch_norm_moments(rows, block<double, 2>{to.data, moments.extents});
         },
         x);
   }
@@ -207,28 +222,23 @@ class deterministic : public Backend {
   template <class T>
   void batch_norm_normalize(operand<T, 2> x, block<double const, 1> mean, block<double const, 1> inv_std,
                             operand<T, 1> gamma, operand<T, 1> beta, block<T, 2> y) {
-    by_.each([&](auto from, auto to) { one_.template batch_norm_normalize<T>(from, mean, inv_std, gamma, beta, to); },
-             x, y);
+    by_.each([&](auto from, auto to) { one_.batch_norm_normalize(from, mean, inv_std, gamma, beta, to); }, x, y);
   }
   template <class T>
   void batch_norm_backward_sums(operand<T, 2> x, operand<T, 2> dy, block<double const, 1> mean,
                                 block<double const, 1> inv_std, block<T, 1> sums) {
     by_.sum(
         sums,
-        [&](auto to, auto value, auto gradient) {
-          one_.template batch_norm_backward_sums<T>(value, gradient, mean, inv_std, to);
-        },
+        [&](auto to, auto value, auto gradient) { one_.batch_norm_backward_sums(value, gradient, mean, inv_std, to); },
         x, dy);
   }
   template <class T>
   void batch_norm_backward_input(operand<T, 2> x, operand<T, 2> dy, block<double const, 1> mean,
                                  block<double const, 1> inv_std, operand<T, 1> gamma, operand<T, 1> sums, double count,
                                  block<T, 2> dx) {
-    by_.each(
-        [&](auto value, auto gradient, auto to) {
-          one_.template batch_norm_backward_input<T>(value, gradient, mean, inv_std, gamma, sums, count, to);
-        },
-        x, dy, dx);
+    by_.each([&](auto value, auto gradient,
+                 auto to) { one_.batch_norm_backward_input(value, gradient, mean, inv_std, gamma, sums, count, to); },
+             x, dy, dx);
   }
 
   template <class T>
@@ -238,7 +248,7 @@ class deterministic : public Backend {
     by_.template both_sums<T>(
         dgamma, dbeta,
         [&](auto g, auto b, auto value, auto gradient, auto m, auto s, auto to) {
-          one_.template row_normalize_backward<T>(value, gradient, m, s, gamma, to, g, b);
+          one_.row_normalize_backward(value, gradient, m, s, gamma, to, g, b);
         },
         x, dy, mean, inv_std, dx);
   }
@@ -253,7 +263,7 @@ class deterministic : public Backend {
         dgamma, dbeta,
         [&](auto g, auto b, auto value, auto gradient, auto m, auto s, auto to) {
           tensor<T, 1, memory_type> of_block(shape<1>{{to.size()}});
-          one_.template row_normalize_backward_sums<T>(value, gradient, m, s, gamma, of_block.view(), g, b);
+          one_.row_normalize_backward_sums(value, gradient, m, s, gamma, of_block.view(), g, b);
           detail::transpose<T>(of_block.data(), terms, to.extents[0], to.data);
         },
         x, dy, mean, inv_std, by_row.view());
@@ -261,7 +271,7 @@ class deterministic : public Backend {
   }
   template <class T>
   void group_norm_moments(block<T const, 4> x, index_t groups, block<double, 2> moments) {
-    one_.template group_norm_moments<T>(x, groups, moments);
+    one_.group_norm_moments(x, groups, moments);
   }
   template <class T>
   void group_norm_backward_sums(operand<T, 4> x, operand<T, 4> dy, index_t groups, block<double const, 1> mean,
@@ -273,7 +283,7 @@ class deterministic : public Backend {
         dgamma, dbeta,
         [&](auto g, auto b, auto value, auto gradient, auto m, auto s, auto to) {
           tensor<T, 1, memory_type> of_block(shape<1>{{to.size()}});
-          one_.template group_norm_backward_sums<T>(value, gradient, groups, m, s, gamma, of_block.view(), g, b);
+          one_.group_norm_backward_sums(value, gradient, groups, m, s, gamma, of_block.view(), g, b);
           detail::transpose<T>(of_block.data(), 2, to.extents[0], to.data);
         },
         x, dy, mean, inv_std, by_row.view());
@@ -286,19 +296,17 @@ class deterministic : public Backend {
     by_.sum(
         by_.flat(dweight),
         [&](auto to, auto places, auto gradient) {
-          one_.template embedding_backward<T>(places, gradient, first, padding, block<T, 2>{to.data, dweight.extents});
+          one_.embedding_backward(places, gradient, first, padding, block<T, 2>{to.data, dweight.extents});
         },
         indices, dy);
   }
   template <class T>
   void global_avg_pool_forward(operand<T, 4> x, block<T, 4> y, index_t count) {
-    one_.template global_avg_pool_forward<T>(x, y, count);
+    one_.global_avg_pool_forward(x, y, count);
   }
   template <class T>
   void batch_matmul(operand<T, 4> a, bool transpose_a, operand<T, 4> b, bool transpose_b, block<T, 4> out) {
-    const auto product = [&](auto p, auto q, auto to) {
-      one_.template batch_matmul<T>(p, transpose_a, q, transpose_b, to);
-    };
+    const auto product = [&](auto p, auto q, auto to) { one_.batch_matmul(p, transpose_a, q, transpose_b, to); };
     // An operand that is used for all matrices stays whole.
     if (a.extents[0] == 1)
       by_.each([&](auto q, auto to) { product(a, q, to); }, b, out);
@@ -318,7 +326,7 @@ class deterministic : public Backend {
   void sum_broadcast(operand<T, 6> x, block<T, 6> y) {
     int dim = 0;
     while (dim < 5 && x.extents[dim] == 1) ++dim;
-    if (y.extents[dim] != 1) return one_.template sum_broadcast<T>(x, y);
+    if (y.extents[dim] != 1) return one_.sum_broadcast(x, y);
     index_t each_row = 1;
     for (int d = dim + 1; d < 6; ++d) each_row *= x.extents[d];
     by_.sum(
@@ -327,13 +335,13 @@ class deterministic : public Backend {
           auto part = x;
           part.data = rows.data;
           part.extents[dim] = rows.extents[0];
-          one_.template sum_broadcast<T>(part, block<T, 6>{to.data, y.extents});
+          one_.sum_broadcast(part, block<T, 6>{to.data, y.extents});
         },
         block<T const, 2>{x.data, {x.extents[dim], each_row}});
   }
   template <class T>
   double square_sum(block<T const, 1> x) {
-    return one_.template square_sum<T>(x);
+    return one_.square_sum(x);
   }
 
  private:
@@ -354,7 +362,7 @@ class deterministic : public Backend {
     return {totals[0], totals[1]};
   }
 
-  Backend one_{};  // on one thread
+  checked_backend<Backend> one_{};  // on one thread
   detail::by_blocks<memory_type> by_{};
 };
 

@@ -13,6 +13,7 @@
 #include <tessera/backend/eigen/embedding_members.hpp>
 #include <tessera/backend/eigen/layout.hpp>
 #include <tessera/backend/eigen/matmul.hpp>
+#include <tessera/backend/eigen/memory_members.hpp>
 #include <tessera/backend/eigen/normalization_members.hpp>
 #include <tessera/backend/eigen/optimizer_members.hpp>
 #include <tessera/backend/eigen/pool2d.hpp>
@@ -38,7 +39,8 @@ namespace tessera {
 /// Blocks may be empty. Outputs are overwritten unless said otherwise. Flat kernels and batch norm work in place; other
 /// outputs must not overlap inputs. The element type of a call is that of its outputs (where there are only inputs, of
 /// the read-only input), so mutable blocks may be passed as operands. The object holds scratch memory: one a thread.
-class eigen : public detail::elementwise_members<eigen>,
+class eigen : public detail::memory_members,
+              public detail::elementwise_members<eigen>,
               public detail::optimizer_members<eigen>,
               public detail::array_members<eigen>,
               public detail::attention_members<eigen>,
@@ -47,6 +49,10 @@ class eigen : public detail::elementwise_members<eigen>,
  public:
   using memory = host_memory;
   static constexpr storage_order order = storage_order::channels_last;
+  /// The element type of statistics.
+  using statistic = double;
+  template <class T>
+  static constexpr bool holds = std::is_same_v<T, float> || std::is_same_v<T, double>;
   template <class Format>
   static constexpr bool computes = std::is_same_v<Format, float> || std::is_same_v<Format, double>;
 

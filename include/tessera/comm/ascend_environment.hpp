@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <system_error>
 
 namespace tessera {
 
@@ -54,7 +55,8 @@ inline std::optional<int> environment_number(char const* name, int least, int mo
 inline void check_hccl_environment() {
   if (environment_number("HCCL_WHITELIST_DISABLE", 0, 1) == 0) {
     const std::string file = environment_text("HCCL_WHITELIST_FILE");
-    if (file.empty() || !std::filesystem::exists(file))
+    std::error_code fault;
+    if (!std::filesystem::is_regular_file(file, fault))
       throw error("HCCL_WHITELIST_DISABLE=0 and HCCL_WHITELIST_FILE=" + file, "a file that lists who may connect",
                   "set HCCL_WHITELIST_FILE to it, or HCCL_WHITELIST_DISABLE to 1");
   }

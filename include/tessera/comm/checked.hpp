@@ -54,6 +54,9 @@ class checked {
   explicit checked(Inner inner) : inner_(std::move(inner)) {}
 
   Inner& inner() { return inner_; }
+  /// Values in host memory go past this communicator where it is one of a device.
+  auto& host() requires requires(Inner& inner) { inner.host(); }
+  { return inner_.host(); }
   void label(axis_set group) requires requires(Inner& labelled) { labelled.label(group); }
   { inner_.label(group); }
 
@@ -141,7 +144,7 @@ class checked {
     text.resize(length);
     const std::vector<std::uint8_t> own(text.begin(), text.end());
     std::vector<std::uint8_t> all(ranks * own.size());
-    inner_.all_gather(own.data(), all.data(), std::vector<index_t>(ranks, length));
+    detail::host_side(inner_).all_gather(own.data(), all.data(), std::vector<index_t>(ranks, length));
     std::vector<std::string> texts;
     for (auto at = all.begin(); at != all.end(); at += length)
       texts.emplace_back(at, std::find(at, at + length, std::uint8_t{0}));
@@ -162,7 +165,7 @@ class checked {
     detail::check_counts(receive_counts, size(), "all_to_all");
     std::vector<index_t> announced(receive_counts.size());
     const std::vector<index_t> one_each(receive_counts.size(), 1);
-    inner_.all_to_all(send_counts.data(), one_each, announced.data(), one_each);
+    detail::host_side(inner_).all_to_all(send_counts.data(), one_each, announced.data(), one_each);
     std::string difference;
     for (std::size_t r = 0; r < announced.size() && difference.empty(); ++r)
       if (announced[r] != receive_counts[r])

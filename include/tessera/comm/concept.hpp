@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/core/memory.hpp>
+#include <tessera/core/mesh.hpp>
 #include <tessera/core/reduction.hpp>
 #include <tessera/core/shape.hpp>
 
@@ -8,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 namespace tessera {
 
@@ -41,6 +44,35 @@ concept carries = requires(C& c, T* data, T const* send, index_t count, std::spa
   { c.start_receive(data, count, rank, 0) } -> std::same_as<typename C::request>;
 };
 
+template <class C>
+concept group_handle =
+    std::movable<C> && !std::copyable<C> && communicator_request<typename C::request> && carries<C, float> &&
+    carries<C, std::int32_t> && carries<C, std::int64_t> && requires(C & c, C const& k, int i, std::size_t bytes) {
+  { k.rank() } -> std::same_as<int>;
+  { k.size() } -> std::same_as<int>;
+  { k.split(i, i) } -> std::same_as<C>;
+  { c.allocate(bytes) } -> std::same_as<memory_handle>;
+  c.barrier();
+  k.abort(i);
+};
+
+/// The same group for values in host memory.
+template <class C>
+auto& host_side(C& c) {
+  if constexpr (requires { c.host(); })
+    return c.host();
+  else
+    return c;
+}
+template <class Context>
+auto& host_group(Context& context, axis_set axes) {
+  return host_side(context.group(axes));
+}
+
+template <class C>
+concept carries_host_values = carries<C, float> && carries<C, double> && carries<C, std::int32_t> &&
+    carries<C, std::int64_t> && carries<C, std::uint8_t>;
+
 }  // namespace detail
 
 /// A move-only handle on a group of ranks, which are numbered 0 to `size() - 1`.
@@ -69,17 +101,12 @@ concept carries = requires(C& c, T* data, T const* send, index_t count, std::spa
 /// - `split(color, key)`: collective; a communicator for each `color` (0 or more), its ranks ordered by `key`, then by
 ///   old rank.
 /// - `abort(code)`: ends all ranks of the program with this exit code.
+///
+/// Addresses are those of the memory of the backend that the communicator belongs to, and messages are ordered among
+/// its kernels as kernels are. Where this is not the host's memory, `host()` gives a communicator of the same group for
+/// values in host memory, of all element types, and the communicator itself need not carry double or bytes.
 template <class C>
-concept communicator =
-    std::movable<C> && !std::copyable<C> && communicator_request<typename C::request> && detail::carries<C, float> &&
-    detail::carries<C, double> && detail::carries<C, std::int32_t> && detail::carries<C, std::int64_t> &&
-    detail::carries<C, std::uint8_t> && requires(C & c, C const& k, int i, std::size_t bytes) {
-  { k.rank() } -> std::same_as<int>;
-  { k.size() } -> std::same_as<int>;
-  { k.split(i, i) } -> std::same_as<C>;
-  { c.allocate(bytes) } -> std::same_as<memory_handle>;
-  c.barrier();
-  k.abort(i);
-};
+concept communicator = detail::group_handle<C> &&
+    detail::carries_host_values<std::remove_reference_t<decltype(detail::host_side(std::declval<C&>()))>>;
 
 }  // namespace tessera

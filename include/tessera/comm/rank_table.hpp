@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,9 +36,11 @@ class rank_table {
  public:
   /// Throws where the file can't be read, is no rank table, or describes no job that HCCL can run.
   static rank_table read(std::filesystem::path const& path) {
+    std::error_code fault;
     std::ifstream file(path, std::ios::binary);
+    if (!std::filesystem::is_regular_file(path, fault) || !file)
+      throw error("no rank table at " + path.string(), "a file that can be read", "check RANK_TABLE_FILE");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (!file) throw error("no rank table at " + path.string(), "a file that can be read", "check RANK_TABLE_FILE");
     return parse(text, path.string());
   }
   /// The same of a text; `name` is what errors call it.

@@ -48,6 +48,9 @@ class recording {
   /// Names the mesh axes of this group in later entries.
   void label(axis_set group) { group_ = group; }
   Inner& inner() { return inner_; }
+  /// Values in host memory go past this communicator where it is one of a device.
+  auto& host() requires requires(Inner& inner) { inner.host(); }
+  { return inner_.host(); }
 
   int rank() const { return inner_.rank(); }
   int size() const { return inner_.size(); }

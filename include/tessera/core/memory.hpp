@@ -74,6 +74,8 @@ class memory_handle {
 class host_memory {
  public:
   static constexpr std::size_t alignment = 64;
+  /// Whether the host reads and writes elements by their addresses.
+  static constexpr bool on_host = true;
 
   /// Bytes handed out and not yet returned, and the most there ever were since `reset_peak`.
   struct usage {

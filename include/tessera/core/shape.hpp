@@ -51,6 +51,12 @@ std::string to_string(shape<Rank> const& s) {
 /// The order is a constant of the backend; the logical order of dimensions never changes.
 enum class storage_order : std::uint8_t { row_major, channels_last };
 
+/// The storage order in the type of a block of this rank: others than those of rank 4 have one for all backends.
+template <int Rank>
+constexpr storage_order order_of_rank(storage_order order) {
+  return Rank == 4 ? order : storage_order::channels_last;
+}
+
 /// Logical dimension that lies at each storage position, outermost first.
 template <int Rank, storage_order Order>
 constexpr std::array<int, static_cast<std::size_t>(Rank)> stored_dims() {

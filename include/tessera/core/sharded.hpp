@@ -2,9 +2,12 @@
 
 #include <tessera/core/context.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/strided.hpp>
 #include <tessera/core/tensor.hpp>
 
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace tessera {
 
@@ -92,14 +95,24 @@ template <sharded_tensor X, int Rank, auto Value>
 using relaid =
     basic_sharded<typename X::value_type, Rank, layout_of<typename X::mesh, Value>, typename X::context_type>;
 
-/// This rank's block of a whole tensor that every rank has. No communication.
+/// This rank's block of a whole tensor that every rank has, in host memory or the backend's. No communication.
 template <layout_word Layout, class T, int Rank, class Memory, storage_order Order, class Context>
 auto distribute(Context& context, tensor<T, Rank, Memory, Order> const& whole) {
+  using memory = typename Context::backend::memory;
   sharded<T, Rank, Layout, Context> out(context, whole.extents());
   static_assert(out.placements.partial_axes() == 0,
                 "tessera: a whole tensor cannot be distributed as a partial value; name shards only");
-  copy_box<T>(whole.read(), out.part(), out.write(), {});
-  return out;
+  if constexpr (out.placements.partial_axes() != 0) {
+    return out;
+  } else if constexpr (std::is_same_v<Memory, host_memory> && (!memory::on_host || Order != Context::backend::order)) {
+    tensor<T, Rank, host_memory, Context::backend::order> part(out.local().extents());
+    copy_box<T>(whole.read(), out.part(), part.view(), {});
+    context.kernels().upload(std::as_const(part).data(), out.local().data(), part.size());
+    return out;
+  } else {
+    copy_box(context.kernels(), whole.read(), out.part(), out.write(), {});
+    return out;
+  }
 }
 
 }  // namespace tessera

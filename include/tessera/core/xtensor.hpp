@@ -10,6 +10,15 @@
 
 namespace tessera {
 
+namespace detail {
+template <class Memory>
+constexpr void require_host_memory() {
+  static_assert(Memory::on_host,
+                "tessera: a view of a tensor in a device's memory would read and write it on the host: take a copy "
+                "first, as in tessera::to_host(session.kernels(), x)");
+}
+}  // namespace detail
+
 /// A block as an xtensor view in logical order (N, C, H, W), whatever the storage order: for slicing, printing and
 /// `.npy` files at the edges of a program. No copy; the view does not outlive the block's memory. Kernels do not use
 /// it.
@@ -26,10 +35,12 @@ auto view(block<T, Rank, Order> const& b) {
 }
 template <class T, int Rank, class Memory, storage_order Order>
 auto view(tensor<T, Rank, Memory, Order>& t) {
+  detail::require_host_memory<Memory>();
   return view(t.view());
 }
 template <class T, int Rank, class Memory, storage_order Order>
 auto view(tensor<T, Rank, Memory, Order> const& t) {
+  detail::require_host_memory<Memory>();
   return view(t.read());
 }
 

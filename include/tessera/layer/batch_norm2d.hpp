@@ -73,6 +73,8 @@ struct batch_norm2d {
         "tessera: the input of batch_norm2d does not have C channels; give it the channels of the layer before");
     return Extents;
   }
+  /// Letters of the rules: where no axis cuts one of them, statistics are whole.
+  static constexpr std::string_view calls_when_cut = "nhw";
   template <auto Extents, class Mesh>
   static constexpr void calls(phase when, resolved_layer<Mesh::axes> const& r, call_list<Mesh::axes>& list) {
     append_reduction<Mesh>(list, when, collective::all_reduce, r.axes_cutting("nhw"), reduction::sum, shape<1>{{C}},
@@ -91,12 +93,12 @@ struct batch_norm2d {
   template <class X>
   struct saved {
     X x;
-    channel_statistics<typename X::context_type::backend::memory> statistics;
+    using backend = typename X::context_type::backend;
+    channel_statistics<typename backend::memory, typename backend::statistic> statistics;
     bool training = true;
   };
   template <auto Extents, class Mesh>
-  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
-                                    index_t) {
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at, index_t) {
     const index_t statistic = local_bytes<Mesh>(r.operand[1], shape<1>{{C}}, at, sizeof(double));
     // Moments and sums, as they are and reduced.
     return {.input = true, .own = 2 * statistic, .scratch = 9 * statistic};
@@ -120,11 +122,11 @@ struct batch_norm2d {
     const auto gamma = affine_block<0, Dy>(all);
     const auto sums = op::batch_norm_backward_sums(saved.x, dy, saved.statistics);
     if constexpr (affine) {
-      auto d_weight = std::get<0>(gradients).write();
-      auto d_bias = std::get<1>(gradients).write();
-      const index_t channels = d_bias.size();
-      std::copy_n(sums.data(), channels, d_bias.data);
-      std::copy_n(sums.data() + channels, channels, d_weight.data);
+      const auto d_weight = std::get<0>(gradients).write();
+      const auto d_bias = std::get<1>(gradients).write();
+      auto& kernels = dy.where().kernels();
+      kernels.copy(sums.part(0, d_bias.extents).read(), d_bias);
+      kernels.copy(sums.part(d_bias.size(), d_weight.extents).read(), d_weight);
     }
     if constexpr (!Env::wants_input_gradient)
       return no_gradient{};
@@ -136,7 +138,7 @@ struct batch_norm2d {
  private:
   template <int I, class X, class Parameters>
   static auto affine_block(Parameters const& all) {
-    block<typename X::value_type const, 1, X::context_type::backend::order> b;
+    block<typename X::value_type const, 1> b;
     if constexpr (affine) b = std::get<I>(all).read();
     return b;
   }

@@ -4,6 +4,8 @@
 #include <tessera/layer/node.hpp>
 #include <tessera/op/dropout.hpp>
 
+#include <array>
+
 namespace tessera {
 
 /// The share of elements that a dropout keeps, as `std::ratio<9, 10>`.
@@ -75,14 +77,17 @@ struct dropout {
   template <class Env, class Saved, class X, class R>
   static X forward(Env const& env, Saved& saved, X const& x, R& random) {
     if (!env.training) return x;
-    auto* word = random.write().data;
-    const auto at = [&](int i) { return static_cast<std::uint64_t>(word[i]); };
+    auto& kernels = x.where().kernels();
+    std::array<typename R::value_type, 5> word{};
+    kernels.download(random.local().data(), word.data(), 5);
+    const auto at = [&](int i) { return static_cast<std::uint64_t>(word[static_cast<std::size_t>(i)]); };
     saved.draw = philox(at(0) | at(1) << 24 | at(2) << 48, at(2) >> 16 | (at(3) | at(4) << 24) << 8);
     word[3] += 1;
     if (at(3) == 1 << 24) {
       word[3] = 0;
       word[4] += 1;
     }
+    kernels.upload(word.data(), random.local().data(), 5);
     return op::dropout(x, Keep::value, saved.draw);
   }
   template <class Env, class Saved, class Dy, class Gradients, class R>

@@ -83,13 +83,13 @@ struct group_norm {
   template <class X>
   struct saved {
     X x;
-    row_statistics<typename X::context_type::backend::memory> statistics;
+    using backend = typename X::context_type::backend;
+    row_statistics<typename backend::memory, typename backend::statistic> statistics;
   };
   template <auto Extents, class Mesh>
-  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,
-                                    index_t) {
-    const index_t statistic = local_bytes<Mesh>(groups_layout<Mesh>(r), shape<4>{{Extents[0], Groups, 1, 1}}, at,
-                                                sizeof(double));
+  static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at, index_t) {
+    const index_t statistic =
+        local_bytes<Mesh>(groups_layout<Mesh>(r), shape<4>{{Extents[0], Groups, 1, 1}}, at, sizeof(double));
     return {.input = true, .own = 2 * statistic, .scratch = 9 * statistic};
   }
 

@@ -4,8 +4,6 @@
 #include <tessera/op/broadcast.hpp>
 #include <tessera/op/slice.hpp>
 
-#include <algorithm>
-
 namespace tessera {
 
 /// Adds a learned row of a table [Length, Features] to each position of sequences [B, S, Features], S up to Length: row
@@ -90,12 +88,13 @@ struct learned_positions {
   static auto backward(Env const&, Saved const&, Dy const& dy, Gradients& gradients, W const&) {
     auto& gradient = std::get<0>(gradients);
     const auto into = gradient.write();
-    std::fill(into.begin(), into.end(), typename Dy::value_type{0});
+    auto& kernels = dy.where().kernels();
+    kernels.fill(detail::flat(into), typename Dy::value_type{0});
     const auto sums = op::sum_along<1, 2>(dy);
     const auto from = sums.read();
     box<2> all;
     for (int d = 0; d < 2; ++d) all[d] = {0, from.extent(d)};
-    copy_box<typename Dy::value_type>(from, all, into, {sums.part()[0].begin, 0});
+    copy_box(kernels, from, all, into, {sums.part()[0].begin, 0});
     if constexpr (Env::wants_input_gradient)
       return dy;
     else

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <tessera/backend/transfer.hpp>
 #include <tessera/layer/chain.hpp>
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -43,10 +43,12 @@ class recompute_node {
   using input_type =
       edge_tensor<typename inner::template input_element<T>, Context, Bound::input::rank, Bound::input::layout>;
 
+  using state_values = tensor<T, 1, typename Context::backend::memory>;
+
   /// What backward needs: the input, and the states that forward found (running statistics, numbers of draws).
   struct kept {
     std::optional<input_type> x{};
-    std::vector<std::vector<T>> states{};
+    std::vector<state_values> states{};
   };
 
  public:
@@ -54,7 +56,7 @@ class recompute_node {
   auto forward(X const& x, bool training) {
     if (!training) return node_.forward(x, false);
     kept_.states.clear();
-    each_state([this](T* values, index_t count) { kept_.states.emplace_back(values, values + count); });
+    each_state([this](auto& kernels, auto const& values) { kept_.states.push_back(detail::copied(kernels, values)); });
     auto y = node_.forward(x, true);
     kept_.x = x;
     drop();
@@ -84,11 +86,12 @@ class recompute_node {
   int number(int first, parameter_gate* gate = nullptr) { return node_.number(first, gate); }
 
  private:
-  /// Calls `f(values, count)` with this rank's part of each state.
+  /// Calls `f(kernels, values)` with this rank's part of each state.
   template <class F>
   void each_state(F f) {
     const auto one = [&f](std::string const&, auto kind, auto const&, auto& value, auto&) {
-      if constexpr (!decltype(kind)::trainable) f(value.local().data(), value.local().size());
+      if constexpr (!decltype(kind)::trainable)
+        f(value.where().kernels(), state_values(value.local().part(0, shape<1>{{value.local().size()}})));
     };
     std::string path;
     node_.visit(path, one);
@@ -97,7 +100,12 @@ class recompute_node {
   /// kept: it made the same of them in the first.
   void exchange_states() {
     std::size_t i = 0;
-    each_state([&](T* values, index_t count) { std::swap_ranges(values, values + count, kept_.states[i++].begin()); });
+    each_state([&](auto& kernels, auto values) {
+      auto& other = kept_.states[i++];
+      auto now = detail::copied(kernels, values);
+      kernels.copy(other.read(), values.view());
+      other = std::move(now);
+    });
   }
   void drop() {
     const auto forget = [](auto& saved) { saved = {}; };

@@ -96,7 +96,8 @@ struct row_norm_layer<last<E...>, Centred, Epsilon, Options...> {
   template <class X>
   struct saved {
     X x;
-    row_statistics<typename X::context_type::backend::memory> statistics;
+    using backend = typename X::context_type::backend;
+    row_statistics<typename backend::memory, typename backend::statistic> statistics;
   };
   template <auto Extents, class Mesh>
   static constexpr kept_memory kept(resolved_layer<Mesh::axes> const& r, decltype(Mesh::sizes) const& at,

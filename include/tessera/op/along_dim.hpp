@@ -35,7 +35,6 @@ void move_along(std::span<placed_tensor<X const> const> from, std::span<placed_t
   constexpr int rank = X::rank;
   constexpr axis_set axes = X::placements.shard_axes(Dim);
   constexpr int ranks = mesh::group_size(axes);
-  constexpr storage_order order = X::context_type::backend::order;
   auto& context = to.front().tensor->where();
   const int me = mesh::group_rank(axes, context.coordinates());
 
@@ -68,7 +67,7 @@ void move_along(std::span<placed_tensor<X const> const> from, std::span<placed_t
   };
 
   for_pairs(me, me, [&](auto const& f, auto const& t, interval const& along) {
-    copy_box<T>(f.tensor->read(), box_of(f, along), t.tensor->write(), corner(box_of(t, along)));
+    copy_box(context.kernels(), f.tensor->read(), box_of(f, along), t.tensor->write(), corner(box_of(t, along)));
   });
 
   if constexpr (ranks > 1) {
@@ -79,7 +78,7 @@ void move_along(std::span<placed_tensor<X const> const> from, std::span<placed_t
     if (!moves) return;
 
     const auto block_at = [&](T* data, auto const& placed, interval const& along) {
-      return block<T, rank, order>{data, box_of(placed, along).extents()};
+      return typename X::local_type::block_type{data, box_of(placed, along).extents()};
     };
     std::vector<index_t> send_counts(ranks);
     std::vector<index_t> receive_counts(ranks);
@@ -101,7 +100,7 @@ void move_along(std::span<placed_tensor<X const> const> from, std::span<placed_t
       if (r == me) continue;
       for_pairs(me, r, [&](auto const& f, auto const&, interval const& along) {
         const auto packed = block_at(next, f, along);
-        copy_box<T>(f.tensor->read(), box_of(f, along), packed, {});
+        copy_box(context.kernels(), f.tensor->read(), box_of(f, along), packed, {});
         next += packed.size();
       });
     }
@@ -114,7 +113,7 @@ void move_along(std::span<placed_tensor<X const> const> from, std::span<placed_t
         box<rank> all = box_of(t, along);
         const auto at = corner(all);
         for (int d = 0; d < rank; ++d) all[d].begin = 0;
-        copy_box<T>(block<T const, rank, order>(packed), all, t.tensor->write(), at);
+        copy_box(context.kernels(), read_only(packed), all, t.tensor->write(), at);
         next += packed.size();
       });
     }

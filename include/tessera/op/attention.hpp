@@ -17,7 +17,7 @@ struct attention_options {
 template <sharded_tensor Out>
 struct attention_result {
   Out out;
-  tensor<double, 3, typename Out::context_type::backend::memory> log_sum;
+  detail::statistics_tensor<typename Out::context_type, 3> log_sum;
 };
 
 /// Gradients of the three operands.

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <tessera/backend/attention.hpp>
+#include <tessera/backend/transfer.hpp>
 #include <tessera/core/sharded.hpp>
+#include <tessera/op/rules.hpp>
 #include <tessera/redistribute/ring.hpp>
 
 #include <cmath>
@@ -52,8 +54,7 @@ class read_heads {
   }
 
  private:
-  using memory =
-      tensor<typename X::value_type, 2, typename X::context_type::backend::memory, X::context_type::backend::order>;
+  using memory = tensor<typename X::value_type, 2, typename X::context_type::backend::memory>;
   memory ordered_{};
   head_rows<typename X::value_type const> rows_{};
   index_t projection_ = 0;
@@ -68,10 +69,10 @@ class written_heads {
   explicit written_heads(X& x) {
     if constexpr (X::rank == 4) {
       const shape<4> s = x.local().extents();
-      ordered_ = memory(shape<2>{{s[0], s[1] * s[2] * s[3]}}, value_type{0});
+      ordered_ = filled<memory>(x.where().kernels(), {{s[0], s[1] * s[2] * s[3]}}, value_type{0});
       rows_ = packed_heads(ordered_.data(), s[1], s[2], s[3]);
     } else {
-      x.local() = typename X::local_type(x.local().extents(), value_type{0});
+      x.where().kernels().fill(block<value_type, 1>{x.write().data, {{x.local().size()}}}, value_type{0});
       rows_ = first_projection(x.write());
       projection_ = x.local().extent(3) * x.local().extent(4);
     }
@@ -84,7 +85,7 @@ class written_heads {
   }
 
  private:
-  using memory = tensor<value_type, 2, typename X::context_type::backend::memory, X::context_type::backend::order>;
+  using memory = tensor<value_type, 2, typename X::context_type::backend::memory>;
   memory ordered_{};
   head_rows<value_type> rows_{};
   index_t projection_ = 0;
@@ -171,7 +172,7 @@ auto attend(typename Q::context_type& context, head_rows<T const> q, head_rows<T
             head_rows<T> out, attention_geometry const& g, shape<Q::rank> const& q_whole, shape<K::rank> const& k_whole,
             head_operand<T> mask = {}) {
   using context_type = typename Q::context_type;
-  tensor<double, 3, typename context_type::backend::memory> log_sum(shape<3>{{g.batch, g.heads, g.queries}});
+  statistics_tensor<context_type, 3> log_sum(shape<3>{{g.batch, g.heads, g.queries}});
   auto& kernels = context.kernels();
   if constexpr (ring_axes<K> == 0) {
     kernels.attention_forward(q, k, v, out, log_sum.view(), g, false, mask);
@@ -214,7 +215,7 @@ void attend_backward(typename Q::context_type& context, head_rows<T const> q, he
     const auto gradient_of_block = [&] {
       const interval keys = plan.keys(blocks.owner());
       const key_values<T const> here(blocks.data(), g, keys.size);
-      ring_memory<context_type, T> gradient(shape<1>{{keys.size * elements}}, T{0});
+      auto gradient = filled<ring_memory<context_type, T>>(kernels, {{keys.size * elements}}, T{0});
       const key_values<T> to(gradient.data(), g, keys.size);
       for_heads(g, [&](index_t b, index_t h) {
         kernels.attention_backward(q.one(b, h), here.keys.one(b, h), here.values.one(b, h), dy.one(b, h),

@@ -60,7 +60,7 @@ class mask_rows {
   head_rows<T const> rows() const { return rows_; }
 
  private:
-  using memory = tensor<T, 2, typename M::context_type::backend::memory, M::context_type::backend::order>;
+  using memory = tensor<T, 2, typename M::context_type::backend::memory>;
   memory ordered_{};
   head_rows<T const> rows_{};
 };

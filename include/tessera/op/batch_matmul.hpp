@@ -30,8 +30,8 @@ struct batch_matmul_op {
 };
 
 /// A block with two batch dimensions, of extent 1 where it lacks them.
-template <class T, int Rank, storage_order Order>
-constexpr block<T, 4, Order> with_two_batch_dims(block<T, Rank, Order> b) {
+template <storage_order Order, class T, int Rank, storage_order Own>
+constexpr block<T, 4, Order> with_two_batch_dims(block<T, Rank, Own> b) {
   if constexpr (Rank == 4)
     return b;
   else if constexpr (Rank == 3)
@@ -62,8 +62,10 @@ auto multiply_batches(A const& a, B const& b) {
   extents[Rank - 1] = b.extent(B::rank - (TransposeB ? 2 : 1));
   tessera::result_of<batch_matmul_op<A::rank - 2, TransposeA, B::rank - 2, TransposeB, Rank - 2>, Rank, A, B> y(
       a.where(), extents);
-  a.where().kernels().batch_matmul(with_two_batch_dims(a.read()), TransposeA, with_two_batch_dims(b.read()), TransposeB,
-                                   with_two_batch_dims(y.write()));
+  constexpr storage_order order = A::context_type::backend::order;
+  a.where().kernels().batch_matmul(with_two_batch_dims<order>(a.read()), TransposeA,
+                                   with_two_batch_dims<order>(b.read()), TransposeB,
+                                   with_two_batch_dims<order>(y.write()));
   return y;
 }
 

@@ -116,7 +116,7 @@ constexpr shape<Rank> spread(shape<Own> const& own) {
 
 /// A block of `Rank` dimensions as the backend walks it: six dimensions in memory order.
 template <int Rank, storage_order Order, class T>
-constexpr block<T, 6, Order> in_memory_order(T* data, shape<Rank> const& extents) {
+constexpr block<T, 6> in_memory_order(T* data, shape<Rank> const& extents) {
   constexpr auto dims = stored_dims<Rank, Order>();
   shape<6> s;
   for (int p = 0; p < 6; ++p) s[p] = p < 6 - Rank ? 1 : extents[dims[static_cast<std::size_t>(p - (6 - Rank))]];
@@ -152,20 +152,16 @@ constexpr bool lies_alike() {
   return true;
 }
 
-/// Calls `with(place in the operand's own order, place in the result's order)` for each element of an operand.
-template <int Rank, class Operand, storage_order Order, int Own, class With>
-void for_both_orders(shape<Own> const& extents, With with) {
-  const auto strides = own_strides<Rank, Operand, Order>(extents);
-  const shape<6> walked = in_memory_order<Rank, Order, char>(nullptr, spread<Rank, Operand>(extents)).extents;
-  for (index_t i = 0; i < walked.size(); ++i) {
-    index_t rest = i;
-    index_t own = 0;
-    for (int p = 5; p >= 0; --p) {
-      own += rest % walked[p] * strides[static_cast<std::size_t>(p)];
-      rest /= walked[p];
-    }
-    with(own, i);
-  }
+/// The elements of an operand in its own order, and in that of the result, listed in the latter.
+template <int Rank, class Operand, storage_order Order, class T, int Own>
+constexpr strided<T> in_own_order(T* data, shape<Own> const& extents) {
+  return {data, in_memory_order<Rank, Order>(data, spread<Rank, Operand>(extents)).extents,
+          own_strides<Rank, Operand, Order>(extents)};
+}
+template <int Rank, class Operand, storage_order Order, class T, int Own>
+constexpr strided<T> in_order_of_result(T* data, shape<Own> const& extents) {
+  const auto walked = in_memory_order<Rank, Order>(data, spread<Rank, Operand>(extents));
+  return {data, walked.extents, strides_of<Order>(walked.extents)};
 }
 
 /// This rank's block of an operand as the backend walks it. Copies an operand that lies in another order.
@@ -173,14 +169,15 @@ template <int Rank, class Operand, sharded_tensor X>
 auto walked(X const& x, typename X::local_type& copy) {
   using T = typename X::value_type;
   constexpr storage_order order = X::context_type::backend::order;
+  auto const& extents = x.local().extents();
   T const* data = x.read().data;
   if constexpr (!lies_alike<Rank, Operand, order, X::rank>()) {
-    copy = typename X::local_type(x.local().extents());
-    for_both_orders<Rank, Operand, order>(x.local().extents(),
-                                          [&](index_t own, index_t i) { copy.data()[i] = data[own]; });
+    copy = typename X::local_type(extents);
+    x.where().kernels().copy_strided(in_own_order<Rank, Operand, order>(data, extents),
+                                     in_order_of_result<Rank, Operand, order>(copy.data(), extents));
     data = copy.data();
   }
-  return in_memory_order<Rank, order>(data, spread<Rank, Operand>(x.local().extents()));
+  return in_memory_order<Rank, order>(data, spread<Rank, Operand>(extents));
 }
 
 /// Combines two operands of which at least one is repeated.
@@ -245,8 +242,8 @@ void reduce_into(X const& x, Y& y, Kernel kernel) {
   } else {
     auto reduced = typename Y::local_type(local);
     run(reduced.data());
-    for_both_orders<X::rank, Kept, order>(local,
-                                          [&](index_t own, index_t i) { y.write().data[own] = reduced.data()[i]; });
+    x.where().kernels().copy_strided(in_order_of_result<X::rank, Kept, order>(std::as_const(reduced).data(), local),
+                                     in_own_order<X::rank, Kept, order>(y.write().data, local));
   }
 }
 

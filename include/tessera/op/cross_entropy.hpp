@@ -2,12 +2,15 @@
 
 #include <tessera/backend/concept.hpp>
 #include <tessera/backend/settings.hpp>
+#include <tessera/backend/transfer.hpp>
+#include <tessera/comm/concept.hpp>
 #include <tessera/op/rules.hpp>
 
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -66,14 +69,17 @@ class cross_entropy {
       : cross_entropy(logits, options) {
     const auto count = static_cast<index_t>(labels.size());
     // A rank with other labels than rows does its part of the messages, so that all learn of it in the last one.
-    labels_.assign(static_cast<std::size_t>(rows_), options.ignore_index);
-    if (count == rows_) labels_.assign(labels.begin(), labels.end());
-    const index_t bad = kernels().first_bad_label(label_block(), part_.classes, part_.ignore_index);
+    labels_ = tensor<std::int64_t, 1, memory>(shape<1>{{rows_}});
+    if (count == rows_)
+      kernels().upload(labels.data(), labels_.data(), count);
+    else
+      kernels().fill(labels_.view(), options.ignore_index);
+    const index_t bad = kernels().first_bad_label(labels_.read(), part_.classes, part_.ignore_index);
     sums_ = tensor<T, 2, memory>(shape<2>{{part_.sums(), rows_}});
     reduce_maxima();
-    kernels().cross_entropy_sums(logits_.read(), label_block(), maxima_.read(), part_, sums_.view());
+    kernels().cross_entropy_sums(logits_.read(), labels_.read(), maxima_.read(), part_, sums_.view());
     reduce_sums();
-    finish(kernels().template cross_entropy_loss<T>(sums_.read(), label_block(), part_, row_loss_.write()), bad, count);
+    finish(kernels().cross_entropy_loss(sums_.read(), labels_.read(), part_, row_loss_.write()), bad, count);
   }
 
   /// Targets are probabilities, cut like the logits.
@@ -88,7 +94,7 @@ class cross_entropy {
     reduce_maxima();
     kernels().cross_entropy_probability_sums(logits_.read(), targets.read(), maxima_.read(), part_, sums_.view());
     reduce_sums();
-    finish(kernels().template cross_entropy_probability_loss<T>(sums_.read(), row_loss_.write()), -1, rows_);
+    finish(kernels().cross_entropy_probability_loss(sums_.read(), row_loss_.write()), -1, rows_);
   }
 
   /// The loss over the whole batch, the same on all ranks (0 with `loss_reduction::none`).
@@ -137,21 +143,21 @@ class cross_entropy {
                         std::to_string(part_.classes) + " classes",
                     "one weight a class", "pass the weights of all classes on every rank");
       // One element more, so that a rank without classes still knows that there are weights.
-      weights_ = tensor<T, 1, memory>(shape<1>{{classes.size + 1}}, T{0});
-      for (index_t c = 0; c < classes.size; ++c)
-        weights_.data()[c] = static_cast<T>(options.class_weights[static_cast<std::size_t>(classes.begin + c)]);
-      part_.class_weights = weights_.data();
+      weights_ = tensor<T, 1, memory>(shape<1>{{classes.size + 1}});
+      detail::write_on_host(kernels(), weights_, [&](auto to) {
+        for (index_t c = 0; c < classes.size; ++c)
+          to(c) = static_cast<T>(options.class_weights[static_cast<std::size_t>(classes.begin + c)]);
+        to(classes.size) = T{0};
+      });
+      part_.class_weights = std::as_const(weights_).data();
     }
   }
 
   auto& kernels() const { return logits_.where().kernels(); }
-  block<std::int64_t const, 1> label_block() const {
-    return {labels_.data(), {{static_cast<index_t>(labels_.size())}}};
-  }
-
   static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::min();
   std::int64_t largest_of_batch(std::int64_t value) const {
-    if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(&value, 1, reduction::maximum);
+    if (mesh::group_size(batch_axes) > 1)
+      detail::host_group(logits_.where(), batch_axes).all_reduce(&value, 1, reduction::maximum);
     return value;
   }
 
@@ -170,8 +176,9 @@ class cross_entropy {
   [[noreturn]] void refuse_label(index_t bad) const {
     const std::int64_t mine = bad < 0 ? none : -(logits_.part()[0].begin + bad);
     const std::int64_t first = largest_of_batch(mine);
+    const bool told = bad >= 0 && mine == first;
     const std::int64_t label =
-        largest_of_batch(bad >= 0 && mine == first ? labels_[static_cast<std::size_t>(bad)] : none);
+        largest_of_batch(told ? detail::element_on_host(kernels(), labels_.read().data + bad) : none);
     throw error("label " + std::to_string(label) + " in row " + std::to_string(-first) + " of the batch",
                 "0 to " + std::to_string(part_.classes - 1) + ", or " + std::to_string(part_.ignore_index) +
                     " to ignore the row",
@@ -199,7 +206,7 @@ class cross_entropy {
       // a rank where it is not so.
       const bool whole = count == rows_ && bad < 0 && totals.weight == static_cast<double>(rows_);
       T loss = whole ? static_cast<T>(totals.loss) : -std::numeric_limits<T>::infinity();
-      logits_.where().group(batch_axes).all_reduce(&loss, 1, reduction::sum);
+      detail::host_group(logits_.where(), batch_axes).all_reduce(&loss, 1, reduction::sum);
       if (loss >= 0 && std::isfinite(loss)) {
         set_loss(static_cast<double>(loss), static_cast<double>(logits_.extent(0)));
         return;
@@ -208,7 +215,8 @@ class cross_entropy {
     // A sum of whole numbers below 2^53 is exact: more than all ranks together have bad labels.
     constexpr double miscounted = 1 << 24;
     double all[3] = {totals.loss, totals.weight, count != rows_ ? miscounted : bad < 0 ? 0.0 : 1.0};
-    if (mesh::group_size(batch_axes) > 1) logits_.where().group(batch_axes).all_reduce(all, 3, reduction::sum);
+    if (mesh::group_size(batch_axes) > 1)
+      detail::host_group(logits_.where(), batch_axes).all_reduce(all, 3, reduction::sum);
     if (all[2] >= miscounted) refuse_count(count);
     if (all[2] > 0) refuse_label(bad);
     set_loss(all[0], all[1]);
@@ -225,7 +233,7 @@ class cross_entropy {
       kernels().cross_entropy_probability_gradient(logits_.read(), targets_.read(), maxima_.read(), sums_.read(), part_,
                                                    scale, row_scale, dx.write());
     else
-      kernels().cross_entropy_gradient(logits_.read(), label_block(), maxima_.read(), sums_.read(), part_, scale,
+      kernels().cross_entropy_gradient(logits_.read(), labels_.read(), maxima_.read(), sums_.read(), part_, scale,
                                        row_scale, dx.write());
     return dx;
   }
@@ -236,7 +244,7 @@ class cross_entropy {
   tensor<T, 1, memory> maxima_;
   tensor<T, 2, memory> sums_{};
   tensor<T, 1, memory> weights_{};
-  std::vector<std::int64_t> labels_{};
+  tensor<std::int64_t, 1, memory> labels_{};
   cross_entropy_part<T> part_{};
   loss_reduction reduce_;
   index_t rows_;

@@ -58,8 +58,9 @@ auto dropout(X const& x, double keep, philox const& draw) {
   const auto to = y.write();
   detail::for_each_run<X::context_type::backend::order>(
       x.part(), x.extents(), [&](index_t at, index_t number, index_t count) {
-        using row = block<typename X::value_type, 1, X::context_type::backend::order>;
-        x.where().kernels().dropout({from.data + at, {count}}, draw, number, keep, row{to.data + at, {count}});
+        using T = typename X::value_type;
+        x.where().kernels().dropout(block<T const, 1>{from.data + at, {count}}, draw, number, keep,
+                                    block<T, 1>{to.data + at, {count}});
       });
   return y;
 }

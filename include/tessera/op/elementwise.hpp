@@ -13,7 +13,7 @@ struct elementwise_op {
 
 /// A block as one flat run, for kernels that work element by element.
 template <class T, int Rank, storage_order Order>
-constexpr block<T, 1, Order> flat(block<T, Rank, Order> b) {
+constexpr block<T, 1> flat(block<T, Rank, Order> b) {
   return {b.data, {b.size()}};
 }
 
@@ -133,8 +133,9 @@ auto scale(X const& x, typename X::value_type factor) {
 template <sharded_tensor X>
 auto add_constant(X const& x, typename X::value_type constant) {
   result_of<detail::elementwise_op<X::rank, 1, linearity::none>, X::rank, X> y(x.where(), x.extents());
-  auto const in = x.read();
-  std::transform(in.begin(), in.end(), y.write().begin(), [constant](auto v) { return v + constant; });
+  auto& kernels = x.where().kernels();
+  kernels.fill(detail::flat(y.write()), constant);
+  kernels.add(detail::flat(x.read()), detail::flat(y.read()), detail::flat(y.write()));
   return y;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/transfer.hpp>
 #include <tessera/op/rules.hpp>
 
 #include <cstdint>
@@ -31,7 +32,7 @@ using indices_as = basic_sharded<T, I::rank, typename I::layout_type, typename I
 /// Indices as one row.
 template <index_tensor I>
 auto index_row(I const& indices) {
-  return block<std::int64_t const, 1, I::context_type::backend::order>{indices.read().data, {indices.local().size()}};
+  return block<std::int64_t const, 1>{indices.read().data, {indices.local().size()}};
 }
 
 /// Throws where an index names none of `count` rows.
@@ -39,7 +40,7 @@ template <index_tensor I>
 void require_indices(I const& indices, index_t count) {
   index_t place = indices.where().kernels().first_bad_index(index_row(indices), count);
   if (place < 0) return;
-  const std::int64_t found = indices.read().data[place];
+  const std::int64_t found = element_on_host(indices.where().kernels(), indices.read().data + place);
   shape<I::rank> at;
   for (int d = I::rank - 1; d >= 0; --d) {
     const interval mine = indices.part()[d];

@@ -31,7 +31,7 @@ class explicit_loss {
     }
     const auto products = mul(log_probabilities_, targets);
     const auto sum = reduce_sum(products) | to<replicated>;
-    loss_ = factor * static_cast<double>(*sum.read().data);
+    loss_ = factor * static_cast<double>(detail::element_on_host(logits.where().kernels(), sum.read().data));
   }
 
   /// The loss over the whole batch, the same on all ranks.

@@ -43,20 +43,19 @@ index_t local_groups(X const& x) {
 
 template <int Groups, sharded_tensor X, class Gamma>
 normalized<X> group_norm(X const& x, Gamma gamma, Gamma beta, double epsilon) {
-  using memory = typename X::context_type::backend::memory;
+  using statistics = statistics_tensor<typename X::context_type, 1>;
   auto& context = x.where();
   auto& kernels = context.kernels();
   const index_t groups = local_groups<Groups>(x);
   const shape<1> number{{x.local().extent(0) * groups}};
   const auto count = static_cast<double>(x.extent(1) / Groups * x.extent(2) * x.extent(3));
-  normalized<X> out{X(context, x.extents()),
-                    {tensor<double, 1, memory>(number), tensor<double, 1, memory>(number), count}};
+  normalized<X> out{X(context, x.extents()), {statistics(number), statistics(number), count}};
   auto& s = out.statistics;
-  tensor<double, 2, memory> moments(shape<2>{{number[0], 3}});
+  statistics_tensor<typename X::context_type, 2> moments(shape<2>{{number[0], 3}});
   kernels.group_norm_moments(x.read(), groups, moments.view());
   constexpr axis_set axes = group_axes<X>();
   if (X::mesh::group_size(axes) > 1) {
-    std::fill_n(s.mean.data(), number[0], 0.0);
+    kernels.fill(s.mean.view(), 0);
     reduce_moments<typename X::value_type>(context, axes, count, epsilon, s.mean, moments);
   }
   kernels.batch_norm_finish(moments.read(), epsilon, s.mean.view(), s.inv_std.view());
@@ -65,9 +64,9 @@ normalized<X> group_norm(X const& x, Gamma gamma, Gamma beta, double epsilon) {
 }
 
 /// This rank's part of the two sums of each group; the gradients of gamma and beta on the way.
-template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, class Gamma, class Gradient>
-auto group_norm_backward_sums(X const& x, Dy const& dy, row_statistics<Memory> const& s, Gamma gamma, Gradient dgamma,
-                              Gradient dbeta) {
+template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, class Number, class Gamma, class Gradient>
+auto group_norm_backward_sums(X const& x, Dy const& dy, row_statistics<Memory, Number> const& s, Gamma gamma,
+                              Gradient dgamma, Gradient dbeta) {
   static_assert(std::is_same_v<X, Dy>,
                 "tessera: a normalisation needs the gradient in the layout of its output; redistribute it first");
   require_shape(dy.extents(), x.extents(), "the gradient of a normalisation");
@@ -79,8 +78,8 @@ auto group_norm_backward_sums(X const& x, Dy const& dy, row_statistics<Memory> c
   return sums;
 }
 
-template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, class Gamma, class Gradient>
-X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& s, Gamma gamma, Gradient dgamma,
+template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, class Number, class Gamma, class Gradient>
+X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory, Number> const& s, Gamma gamma, Gradient dgamma,
                       Gradient dbeta) {
   auto sums = group_norm_backward_sums<Groups>(x, dy, s, gamma, dgamma, dbeta);
   auto& context = x.where();
@@ -116,7 +115,7 @@ template <int Groups, sharded_tensor X>
 normalized<X> group_norm(X const& x, double epsilon = 1e-5) {
   static_assert(X::rank == 4, "tessera: group_norm takes images [N, C, H, W]; reshape the input first");
   using result [[maybe_unused]] = result_of<detail::group_norm_op<0>, 4, X>;
-  block<typename X::value_type const, 1, X::context_type::backend::order> none;
+  block<typename X::value_type const, 1> none;
   return detail::group_norm<Groups>(x, none, none, epsilon);
 }
 
@@ -124,10 +123,10 @@ normalized<X> group_norm(X const& x, double epsilon = 1e-5) {
 /// and `dbias`, partial sums along every axis that cuts batch, height or width.
 ///
 /// Collectives: none; where height or width is cut, one all_reduce of two sums a group over those axes.
-template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, sharded_tensor W, sharded_tensor Dw,
-          sharded_tensor Db>
-X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& statistics, W const& weight, Dw& dweight,
-                      Db& dbias) {
+template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, class Number, sharded_tensor W,
+          sharded_tensor Dw, sharded_tensor Db>
+X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory, Number> const& statistics, W const& weight,
+                      Dw& dweight, Db& dbias) {
   static_assert(X::rank == 4, "tessera: group_norm takes images [N, C, H, W]; reshape the input first");
   using result [[maybe_unused]] = result_of<detail::group_norm_op<1>, 4, X, W>;
   detail::check_target<detail::group_parameter_gradient<X>, Dw>();
@@ -139,22 +138,23 @@ X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& st
 }
 
 /// The same without weight and bias.
-template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory>
-X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& statistics) {
-  block<typename X::value_type const, 1, X::context_type::backend::order> none;
-  block<typename X::value_type, 1, X::context_type::backend::order> unwanted;
+template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, class Number>
+X group_norm_backward(X const& x, Dy const& dy, row_statistics<Memory, Number> const& statistics) {
+  block<typename X::value_type const, 1> none;
+  block<typename X::value_type, 1> unwanted;
   return detail::group_norm_backward<Groups>(x, dy, statistics, none, unwanted, unwanted);
 }
 
 /// The gradients of weight and bias alone, for a first layer. No collectives.
-template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, sharded_tensor Dw, sharded_tensor Db>
-void group_norm_backward_parameters(X const& x, Dy const& dy, row_statistics<Memory> const& statistics, Dw& dweight,
-                                    Db& dbias) {
+template <int Groups, sharded_tensor X, sharded_tensor Dy, class Memory, class Number, sharded_tensor Dw,
+          sharded_tensor Db>
+void group_norm_backward_parameters(X const& x, Dy const& dy, row_statistics<Memory, Number> const& statistics,
+                                    Dw& dweight, Db& dbias) {
   detail::check_target<detail::group_parameter_gradient<X>, Dw>();
   detail::check_target<detail::group_parameter_gradient<X>, Db>();
   detail::require_extent(dweight.extent(0), x.extent(1), "extent of the gradient of the weight of group_norm");
   detail::require_extent(dbias.extent(0), x.extent(1), "extent of the gradient of the bias of group_norm");
-  block<typename X::value_type const, 1, X::context_type::backend::order> none;
+  block<typename X::value_type const, 1> none;
   detail::group_norm_backward_sums<Groups>(x, dy, statistics, none, dweight.write(), dbias.write());
 }
 

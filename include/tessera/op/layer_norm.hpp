@@ -35,9 +35,10 @@ normalized<X> layer_norm(X const& x, double epsilon = 1e-5) {
 /// and `dbias`, partial sums along every axis that cuts a dimension which these do not have.
 ///
 /// Collectives: none; where a dimension that is normalised over is cut, one all_reduce of two sums a row.
-template <sharded_tensor X, sharded_tensor Dy, class Memory, sharded_tensor W, sharded_tensor Dw, sharded_tensor Db>
-X layer_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& statistics, W const& weight, Dw& dweight,
-                      Db& dbias) {
+template <sharded_tensor X, sharded_tensor Dy, class Memory, class Number, sharded_tensor W, sharded_tensor Dw,
+          sharded_tensor Db>
+X layer_norm_backward(X const& x, Dy const& dy, row_statistics<Memory, Number> const& statistics, W const& weight,
+                      Dw& dweight, Db& dbias) {
   using result [[maybe_unused]] = result_of<detail::row_norm_op<X::rank, W::rank, 1>, X::rank, X, W>;
   detail::check_row_gradient<W::rank>(x, dy, statistics);
   detail::check_target<detail::row_parameter_gradient<X, W>, Dw>();
@@ -57,8 +58,8 @@ X layer_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& st
 }
 
 /// The same without weight and bias.
-template <int Dims = 1, sharded_tensor X, sharded_tensor Dy, class Memory>
-X layer_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& statistics) {
+template <int Dims = 1, sharded_tensor X, sharded_tensor Dy, class Memory, class Number>
+X layer_norm_backward(X const& x, Dy const& dy, row_statistics<Memory, Number> const& statistics) {
   detail::check_row_gradient<Dims>(x, dy, statistics);
   const detail::row_view<Dims, X> rows(x);
   typename decltype(rows)::template block_of<typename X::value_type const, 1> none;
@@ -67,9 +68,9 @@ X layer_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& st
 }
 
 /// The gradients of weight and bias alone, for a first layer. No collectives.
-template <sharded_tensor X, sharded_tensor Dy, class Memory, sharded_tensor Dw, sharded_tensor Db>
-void layer_norm_backward_parameters(X const& x, Dy const& dy, row_statistics<Memory> const& statistics, Dw& dweight,
-                                    Db& dbias) {
+template <sharded_tensor X, sharded_tensor Dy, class Memory, class Number, sharded_tensor Dw, sharded_tensor Db>
+void layer_norm_backward_parameters(X const& x, Dy const& dy, row_statistics<Memory, Number> const& statistics,
+                                    Dw& dweight, Db& dbias) {
   detail::check_row_gradient<Dw::rank>(x, dy, statistics);
   detail::check_target<detail::row_parameter_gradient<X, Dw>, Dw>();
   detail::check_target<detail::row_parameter_gradient<X, Db>, Db>();

@@ -77,6 +77,31 @@ void check_bias(Y const& y, B const& bias) {
   require_extent(bias.extent(0), y.extent(Y::rank == 4 ? 1 : Y::rank - 1), "extent of the bias");
 }
 
+/// Whether the features of a block do not lie innermost: those of images with channels first.
+template <int Rank, storage_order Order>
+inline constexpr bool features_outside = Rank == 4 && Order == storage_order::row_major;
+template <class T>
+constexpr block<T, 6> in_six_dims(block<T, 4, storage_order::row_major> images) {
+  shape<4> const& s = images.extents;
+  return {images.data, {{1, 1, s[0], s[1], s[2], s[3]}}};
+}
+
+template <class Kernels, class T, int Rank, storage_order Order>
+void add_to_features(Kernels& kernels, block<T, Rank, Order> y, block<T const, 1> bias) {
+  if constexpr (features_outside<Rank, Order>)
+    kernels.add_broadcast(read_only(in_six_dims(y)), block<T const, 6>{bias.data, {{1, 1, 1, bias.size(), 1, 1}}},
+                          in_six_dims(y));
+  else
+    kernels.add_bias(as_matrix(y), bias);
+}
+template <class Kernels, class T, int Rank, storage_order Order>
+void sum_of_features(Kernels& kernels, block<T const, Rank, Order> dy, block<T, 1> sums) {
+  if constexpr (features_outside<Rank, Order>)
+    kernels.sum_broadcast(in_six_dims(dy), block<T, 6>{sums.data, {{1, 1, 1, sums.size(), 1, 1}}});
+  else
+    kernels.sum_rows(as_matrix(dy), sums);
+}
+
 }  // namespace detail
 
 namespace op {
@@ -136,7 +161,7 @@ template <sharded_tensor Y, sharded_tensor B>
 void add_bias(Y& y, B const& bias) {
   using result [[maybe_unused]] = result_of<detail::bias_op<Y::rank, B::rank>, Y::rank, Y, B>;
   detail::check_bias(y, bias);
-  y.where().kernels().add_bias(as_matrix(y.write()), bias.read());
+  detail::add_to_features(y.where().kernels(), y.write(), bias.read());
 }
 
 /// y += bias where `y` may be a partial sum: of the ranks along the axes that `y` is partial over, the first one adds.
@@ -147,14 +172,14 @@ void add_bias_once(Y& y, B const& bias) {
   using result [[maybe_unused]] = result_of<detail::bias_op<Y::rank, B::rank>, Y::rank, whole, B>;
   detail::check_bias(y, bias);
   if (mesh::group_rank(Y::placements.partial_axes(), y.where().coordinates()) == 0)
-    y.where().kernels().add_bias(as_matrix(y.write()), bias.read());
+    detail::add_to_features(y.where().kernels(), y.write(), bias.read());
 }
 
 /// Gradient of a bias, written into `db`: the sum of dy over all other dimensions. Partial along axes that cut those.
 template <sharded_tensor Dy, sharded_tensor Db>
 void bias_backward(Dy const& dy, Db& db) {
   detail::check_target<result_of<detail::bias_gradient_op<Dy::rank>, 1, Dy>, Db>();
-  dy.where().kernels().sum_rows(as_matrix(dy.read()), db.write());
+  detail::sum_of_features(dy.where().kernels(), dy.read(), db.write());
 }
 
 }  // namespace op

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/transfer.hpp>
 #include <tessera/op/broadcast.hpp>
 
 #include <cstdint>
@@ -87,13 +88,14 @@ auto reduction_gradient(X const& x, Dy const& dy) {
 template <int... Dims, sharded_tensor X, sharded_tensor Dy>
 auto repeat_over(X const& x, Dy const& dy, typename X::value_type factor) {
   return reduced_dims<X::rank, Dims...>::with_kept([&]<int... Kept>() {
+    using scalar = tensor<typename X::value_type, 0, typename X::context_type::backend::memory>;
     constexpr storage_order order = X::context_type::backend::order;
     auto dx = reduction_gradient<Kept...>(x, dy);
     typename Dy::local_type copy;
-    x.where().kernels().mul_broadcast(
-        walked<X::rank, kept_operand<X, Kept...>>(dy, copy),
-        in_memory_order<0, order>(static_cast<typename X::value_type const*>(&factor), {}),
-        in_memory_order<X::rank, order>(dx.write().data, dx.local().extents()));
+    auto& kernels = x.where().kernels();
+    const auto by = filled<scalar>(kernels, {}, factor);
+    kernels.mul_broadcast(walked<X::rank, kept_operand<X, Kept...>>(dy, copy), in_memory_order<0, order>(by.data(), {}),
+                          in_memory_order<X::rank, order>(dx.write().data, dx.local().extents()));
     return dx;
   });
 }
@@ -131,7 +133,7 @@ auto maximum_gradient(X const& x, Y const& y, Dy const& dy) {
   typename Y::local_type copy;
   typename Dy::local_type dy_copy;
   const auto most = walked<rank, kept>(y, copy);
-  using places = tensor<std::int64_t, 6, typename backend::memory, order>;
+  using places = tensor<std::int64_t, 6, typename backend::memory>;
   places at(most.extents);
   places own(most.extents);
   context.kernels().first_maximum(in_memory_order<rank, order>(x.read().data, x.local().extents()), most, weights,
@@ -139,7 +141,7 @@ auto maximum_gradient(X const& x, Y const& y, Dy const& dy) {
   places first_of_all = own;
   constexpr axis_set axes = Reduced::axes(X::placements);
   if constexpr (X::mesh::group_size(axes) > 1) {
-    first_of_all = own.clone();
+    first_of_all = copied(context.kernels(), own);
     context.group(axes).all_reduce(first_of_all.data(), first_of_all.size(), reduction::maximum);
   }
   context.kernels().max_backward(walked<rank, kept>(dy, dy_copy), at.read(), own.read(), first_of_all.read(),

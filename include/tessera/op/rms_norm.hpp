@@ -32,8 +32,9 @@ normalized<X> rms_norm(X const& x, double epsilon = 1e-6) {
 /// partial sum along every axis that cuts a dimension which it does not have.
 ///
 /// Collectives: none; where a dimension that is normalised over is cut, one all_reduce of one sum a row.
-template <sharded_tensor X, sharded_tensor Dy, class Memory, sharded_tensor W, sharded_tensor Dw>
-X rms_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& statistics, W const& weight, Dw& dweight) {
+template <sharded_tensor X, sharded_tensor Dy, class Memory, class Number, sharded_tensor W, sharded_tensor Dw>
+X rms_norm_backward(X const& x, Dy const& dy, row_statistics<Memory, Number> const& statistics, W const& weight,
+                    Dw& dweight) {
   using result [[maybe_unused]] = result_of<detail::row_norm_op<X::rank, W::rank, 1>, X::rank, X, W>;
   detail::check_row_gradient<W::rank>(x, dy, statistics);
   detail::check_target<detail::row_parameter_gradient<X, W>, Dw>();
@@ -52,8 +53,8 @@ X rms_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& stat
 }
 
 /// The same without a weight.
-template <int Dims = 1, sharded_tensor X, sharded_tensor Dy, class Memory>
-X rms_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& statistics) {
+template <int Dims = 1, sharded_tensor X, sharded_tensor Dy, class Memory, class Number>
+X rms_norm_backward(X const& x, Dy const& dy, row_statistics<Memory, Number> const& statistics) {
   detail::check_row_gradient<Dims>(x, dy, statistics);
   const detail::row_view<Dims, X> rows(x);
   typename decltype(rows)::template block_of<typename X::value_type const, 1> none;
@@ -62,8 +63,9 @@ X rms_norm_backward(X const& x, Dy const& dy, row_statistics<Memory> const& stat
 }
 
 /// The gradient of the weight alone, for a first layer. No collectives.
-template <sharded_tensor X, sharded_tensor Dy, class Memory, sharded_tensor Dw>
-void rms_norm_backward_parameters(X const& x, Dy const& dy, row_statistics<Memory> const& statistics, Dw& dweight) {
+template <sharded_tensor X, sharded_tensor Dy, class Memory, class Number, sharded_tensor Dw>
+void rms_norm_backward_parameters(X const& x, Dy const& dy, row_statistics<Memory, Number> const& statistics,
+                                  Dw& dweight) {
   detail::check_row_gradient<Dw::rank>(x, dy, statistics);
   detail::check_target<detail::row_parameter_gradient<X, Dw>, Dw>();
   detail::require_row_extents(x, dweight, "extent of the gradient of the weight of rms_norm");

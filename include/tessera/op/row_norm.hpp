@@ -10,10 +10,10 @@ namespace tessera {
 
 /// What a normalisation leaves for its gradient: mean (none for a root-mean-square norm) and reciprocal deviation of
 /// each local row or group, and how many values one has on all ranks together.
-template <class Memory>
+template <class Memory, class Number = double>
 struct row_statistics {
-  tensor<double, 1, Memory> mean{};
-  tensor<double, 1, Memory> inv_std{};
+  tensor<Number, 1, Memory> mean{};
+  tensor<Number, 1, Memory> inv_std{};
   double count = 0;
 };
 
@@ -21,7 +21,8 @@ struct row_statistics {
 template <sharded_tensor Y>
 struct normalized {
   Y y;
-  row_statistics<typename Y::context_type::backend::memory> statistics;
+  using backend = typename Y::context_type::backend;
+  row_statistics<typename backend::memory, typename backend::statistic> statistics;
 };
 
 namespace detail {
@@ -81,8 +82,8 @@ struct row_view {
   static constexpr bool moves_rows = images && Dims < 3;
   static constexpr bool moves_parameters = images && Dims == 3;
   template <class E, int Rank>
-  using block_of = block<E, Rank, backend::order>;
-  using flat_tensor = tensor<T, 2, typename backend::memory, backend::order>;
+  using block_of = block<E, Rank>;
+  using flat_tensor = tensor<T, 2, typename backend::memory>;
   using image_tensor = tensor<T, 4, typename backend::memory, backend::order>;
 
   explicit row_view(X const& x) : x_(x), local_(x.local().extents()) {
@@ -161,17 +162,18 @@ double row_count(X const& x) {
 }
 
 /// Forward of layer norm, or of a root-mean-square norm where `Centred` is off. Empty gamma and beta are 1 and 0. Sums
-/// of squares outside the range of the message are sent again in double.
+/// of squares outside the range of the message are sent again as statistics.
 template <int Dims, bool Centred, sharded_tensor X, class Gamma>
 normalized<X> normalize_rows(X const& x, row_view<Dims, X> const& rows, double epsilon, Gamma gamma, Gamma beta) {
   using view = row_view<Dims, X>;
   using memory = typename view::backend::memory;
+  using statistic = typename view::backend::statistic;
   auto& context = x.where();
   auto& kernels = context.kernels();
   const shape<1> number{{rows.extents[0]}};
-  normalized<X> out{X(context, x.extents()), {{}, tensor<double, 1, memory>(number), row_count<Dims>(x)}};
+  normalized<X> out{X(context, x.extents()), {{}, tensor<statistic, 1, memory>(number), row_count<Dims>(x)}};
   auto& s = out.statistics;
-  if constexpr (Centred) s.mean = tensor<double, 1, memory>(number);
+  if constexpr (Centred) s.mean = tensor<statistic, 1, memory>(number);
   typename view::flat_tensor copy;
   const auto from = rows.read(x, copy);
   constexpr axis_set axes = row_axes<X, Dims>();
@@ -184,9 +186,9 @@ normalized<X> normalize_rows(X const& x, row_view<Dims, X> const& rows, double e
     });
   } else {
     if constexpr (Centred) {
-      tensor<double, 2, memory> moments(shape<2>{{number[0], 3}});
+      tensor<statistic, 2, memory> moments(shape<2>{{number[0], 3}});
       kernels.row_moments(from, moments.view());
-      std::fill_n(s.mean.data(), number[0], 0.0);
+      kernels.fill(s.mean.view(), 0);
       reduce_moments<typename X::value_type>(context, axes, s.count, epsilon, s.mean, moments);
       kernels.batch_norm_finish(moments.read(), epsilon, s.mean.view(), s.inv_std.view());
     } else {
@@ -196,7 +198,7 @@ normalized<X> normalize_rows(X const& x, row_view<Dims, X> const& rows, double e
         context.group(axes).all_reduce(squares.data(), squares.size(), reduction::sum);
         return kernels.rms_norm_finish(squares.read(), s.count, epsilon, s.inv_std.view());
       };
-      if (!reduced_as(typename X::value_type{})) reduced_as(double{});
+      if (!reduced_as(typename X::value_type{})) reduced_as(statistic{});
     }
     rows.write(out.y, [&](auto y) { kernels.row_normalize(from, s.mean.read(), s.inv_std.read(), gamma, beta, y); });
   }
@@ -204,9 +206,9 @@ normalized<X> normalize_rows(X const& x, row_view<Dims, X> const& rows, double e
 }
 
 /// The gradients of the parameters alone. No collectives.
-template <int Dims, bool Centred, sharded_tensor X, class Memory, class Gradient>
+template <int Dims, bool Centred, sharded_tensor X, class Memory, class Number, class Gradient>
 void normalize_rows_parameter_gradients(X const& x, X const& dy, row_view<Dims, X> const& rows,
-                                        row_statistics<Memory> const& s, Gradient dgamma, Gradient dbeta) {
+                                        row_statistics<Memory, Number> const& s, Gradient dgamma, Gradient dbeta) {
   using view = row_view<Dims, X>;
   typename view::flat_tensor copy_x;
   typename view::flat_tensor copy_dy;
@@ -217,9 +219,9 @@ void normalize_rows_parameter_gradients(X const& x, X const& dy, row_view<Dims, 
 }
 
 /// Backward of both; gradients of parameters are written where they are not empty.
-template <int Dims, bool Centred, sharded_tensor X, class Memory, class Gamma, class Gradient>
-X normalize_rows_backward(X const& x, X const& dy, row_view<Dims, X> const& rows, row_statistics<Memory> const& s,
-                          Gamma gamma, Gradient dgamma, Gradient dbeta) {
+template <int Dims, bool Centred, sharded_tensor X, class Memory, class Number, class Gamma, class Gradient>
+X normalize_rows_backward(X const& x, X const& dy, row_view<Dims, X> const& rows,
+                          row_statistics<Memory, Number> const& s, Gamma gamma, Gradient dgamma, Gradient dbeta) {
   using view = row_view<Dims, X>;
   auto& context = x.where();
   auto& kernels = context.kernels();
@@ -246,8 +248,8 @@ X normalize_rows_backward(X const& x, X const& dy, row_view<Dims, X> const& rows
   return dx;
 }
 
-template <int Dims, sharded_tensor X, sharded_tensor Dy, class Memory>
-void check_row_gradient(X const& x, Dy const& dy, row_statistics<Memory> const& s) {
+template <int Dims, sharded_tensor X, sharded_tensor Dy, class Memory, class Number>
+void check_row_gradient(X const& x, Dy const& dy, row_statistics<Memory, Number> const& s) {
   static_assert(std::is_same_v<X, Dy>,
                 "tessera: a normalisation needs the gradient in the layout of its output; redistribute it first");
   require_shape(dy.extents(), x.extents(), "the gradient of a normalisation");

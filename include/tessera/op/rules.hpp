@@ -250,6 +250,10 @@ void require_shape(shape<Rank> const& found, shape<Rank> const& wanted, char con
                 "pass the gradient of the operator's result");
 }
 
+/// Memory for statistics of a context's backend.
+template <class Context, int Rank>
+using statistics_tensor = tensor<typename Context::backend::statistic, Rank, typename Context::backend::memory>;
+
 /// Where an operator writes a result that its caller has memory for (a gradient in its bucket).
 template <class Wanted, class Given>
 constexpr void check_target() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/op/along_dim.hpp>
+#include <tessera/op/elementwise.hpp>
 
 namespace tessera {
 
@@ -41,7 +42,7 @@ Dy slice_backward(Dy const& dy, index_t begin, index_t extent) {
   auto extents = dy.extents();
   extents[dim] = extent;
   Dy dx(dy.where(), extents);
-  std::fill(dx.write().begin(), dx.write().end(), typename Dy::value_type{0});
+  dy.where().kernels().fill(detail::flat(dx.write()), typename Dy::value_type{0});
   const detail::placed_tensor<Dy const> from{&dy, begin};
   const detail::placed_tensor<Dy> to{&dx, 0};
   detail::move_along<dim, Dy>({&from, 1}, {&to, 1});

@@ -9,7 +9,7 @@ namespace detail {
 
 /// A block as (outer, extent, inner) around one dimension, in storage order.
 template <int Dim, class T, int Rank, storage_order Order>
-constexpr block<T, 3, Order> around(block<T, Rank, Order> b) {
+constexpr block<T, 3> around(block<T, Rank, Order> b) {
   constexpr auto dims = stored_dims<Rank, Order>();
   index_t outer = 1;
   index_t inner = 1;

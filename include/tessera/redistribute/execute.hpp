@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/transfer.hpp>
 #include <tessera/core/sharded.hpp>
 #include <tessera/core/trace.hpp>
 #include <tessera/redistribute/step.hpp>
@@ -86,23 +87,27 @@ auto execute_step(Context& context, step<Context::mesh::axes> const& s, shape<Ra
   const int members = mesh::group_size(s.group);
   const bool sends = s.kind != step_kind::slice && members > 1;
   const trace_scope span(sends ? to_string(s.kind) : "copy", sends ? activity::communication : activity::compute);
+  auto& kernels = context.kernels();
   const auto n = static_cast<std::size_t>(members);
   const auto member = [&](std::size_t r) { return mesh::group_member(s.group, at, static_cast<int>(r)); };
 
   if (s.kind == step_kind::all_reduce) {
     if (members == 1) return have;
-    local out = have.unique() ? std::move(have) : have.clone();
+    local out = have.unique() ? std::move(have) : copied(kernels, have);
     context.group(s.group).all_reduce(out.data(), out.size(), s.op);
     return out;
   }
   if (s.kind == step_kind::slice || members == 1) {
     if (wanted == mine) return have;
     local out(wanted.extents());
-    copy_box<T>(have.read(), relative(wanted, mine), out.view(), {});
+    copy_box(kernels, have.read(), relative(wanted, mine), out.view(), {});
     return out;
   }
 
-  using buffer = tensor<T, 1, typename Context::backend::memory, order>;
+  using buffer = tensor<T, 1, typename Context::backend::memory>;
+  const auto packed_at = [](T* data, box<Rank> const& part) {
+    return typename local::block_type{data, part.extents()};
+  };
   local out(wanted.extents());
   auto& group = context.group(s.group);
   std::vector<index_t> sent(n);
@@ -120,8 +125,8 @@ auto execute_step(Context& context, step<Context::mesh::axes> const& s, shape<Ra
     group.all_gather(have.data(), incoming.data(), received);
     for (std::size_t r = 0; r < n; ++r) {
       const box<Rank> part = part_of(r);
-      copy_box<T>(block<T const, Rank, order>{incoming.data() + starts[r], part.extents()}, relative(part, part),
-                  out.view(), begins(part));
+      copy_box(kernels, read_only(packed_at(incoming.data() + starts[r], part)), relative(part, part), out.view(),
+               begins(part));
     }
     return out;
   }
@@ -150,7 +155,7 @@ auto execute_step(Context& context, step<Context::mesh::axes> const& s, shape<Ra
     for (std::size_t r = 0; r < n; ++r) {
       if (sent[r] == 0) continue;
       const box<Rank> piece = piece_to(r);
-      copy_box<T>(have.read(), piece, block<T, Rank, order>{packed.data() + starts[r], piece.extents()}, {});
+      copy_box(kernels, have.read(), piece, packed_at(packed.data() + starts[r], piece), {});
     }
   }
   if (reduce) {
@@ -159,7 +164,7 @@ auto execute_step(Context& context, step<Context::mesh::axes> const& s, shape<Ra
   }
 
   if (const box<Rank> kept = piece_from(self); kept.size() > 0)
-    copy_box<T>(have.read(), piece_to(self), out.view(), begins(kept));
+    copy_box(kernels, have.read(), piece_to(self), out.view(), begins(kept));
   if (const auto place = packed_place<order>(received, wanted.extents(), piece_from)) {
     group.all_to_all(outgoing, sent, out.data() + *place, received);
     return out;
@@ -170,8 +175,8 @@ auto execute_step(Context& context, step<Context::mesh::axes> const& s, shape<Ra
   for (std::size_t r = 0; r < n; ++r) {
     if (received[r] == 0) continue;
     const box<Rank> piece = piece_from(r);
-    copy_box<T>(block<T const, Rank, order>{incoming.data() + starts[r], piece.extents()}, relative(piece, piece),
-                out.view(), begins(piece));
+    copy_box(kernels, read_only(packed_at(incoming.data() + starts[r], piece)), relative(piece, piece), out.view(),
+             begins(piece));
   }
   return out;
 }

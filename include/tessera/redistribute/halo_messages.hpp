@@ -3,46 +3,12 @@
 #include <tessera/core/sharded.hpp>
 #include <tessera/redistribute/execute.hpp>
 
-#include <algorithm>
 #include <array>
 #include <exception>
 #include <utility>
 #include <vector>
 
 namespace tessera::detail {
-
-template <std::size_t P, class T, std::size_t Rank>
-void add_runs(T const* from, std::array<index_t, Rank> const& source, T* to, std::array<index_t, Rank> const& target,
-              std::array<index_t, Rank> const& sizes) {
-  for (index_t i = 0; i < sizes[P]; ++i) {
-    if constexpr (P + 1 == Rank)
-      to[i] = static_cast<T>(to[i] + from[i]);
-    else
-      add_runs<P + 1>(from + i * source[P], source, to + i * target[P], target, sizes);
-  }
-}
-
-/// Adds the part `part` (in the source's own indices) of `from` to the elements from `at` on of `to`.
-template <class T, int Rank, storage_order Order>
-void add_box(block<T const, Rank, Order> from, box<Rank> const& part, block<T, Rank, Order> to,
-             std::array<index_t, static_cast<std::size_t>(Rank)> const& at) {
-  constexpr auto dims = stored_dims<Rank, Order>();
-  const auto from_strides = strides_of<Order>(from.extents);
-  const auto to_strides = strides_of<Order>(to.extents);
-  // In storage order, outermost first.
-  std::array<index_t, dims.size()> source{};
-  std::array<index_t, dims.size()> target{};
-  std::array<index_t, dims.size()> sizes{};
-  for (std::size_t p = 0; p < dims.size(); ++p) {
-    const auto d = static_cast<std::size_t>(dims[p]);
-    source[p] = from_strides[d];
-    target[p] = to_strides[d];
-    sizes[p] = part[dims[p]].size;
-    from.data += part[dims[p]].begin * source[p];
-    to.data += at[d] * target[p];
-  }
-  add_runs<0>(from.data, source, to.data, target, sizes);
-}
 
 /// A block, and which part of the whole tensor it is.
 template <class Local>
@@ -116,11 +82,13 @@ class halo_messages {
 
   /// Gives `to` what this rank had from the start.
   void begin(tile<Local>& to) const {
+    auto& kernels = context_->kernels();
     to.block = Local(to.part.extents());
     const auto part = intersect(tiles_[0].part, to.part);
-    if (Backward && !(part == to.part)) std::fill_n(to.block.data(), to.block.size(), element{});
-    copy_box<element>(tiles_[0].block.read(), relative(part, tiles_[0].part), to.block.view(),
-                      begins(relative(part, to.part)));
+    if (Backward && !(part == to.part))
+      kernels.fill(block<element, 1>{to.block.data(), {{to.block.size()}}}, element{});
+    copy_box(kernels, tiles_[0].block.read(), relative(part, tiles_[0].part), to.block.view(),
+             begins(relative(part, to.part)));
   }
 
   /// Gives `to` what tile `t` brought.
@@ -130,9 +98,9 @@ class halo_messages {
     if (part.size() == 0) return;
     const auto at = begins(relative(part, to.part));
     if constexpr (Backward)
-      add_box<element>(from.block.read(), relative(part, from.part), to.block.view(), at);
+      add_box(context_->kernels(), from.block.read(), relative(part, from.part), to.block.view(), at);
     else
-      copy_box<element>(from.block.read(), relative(part, from.part), to.block.view(), at);
+      copy_box(context_->kernels(), from.block.read(), relative(part, from.part), to.block.view(), at);
   }
 
   /// Sends what the current stage sends, made of what is here by now.

@@ -17,7 +17,7 @@ inline constexpr int ring_gradient_tag = 32765;
 inline constexpr int ring_home_tag = 32766;
 
 template <class Context, class T>
-using ring_memory = tensor<T, 1, typename Context::backend::memory, Context::backend::order>;
+using ring_memory = tensor<T, 1, typename Context::backend::memory>;
 
 /// Messages that may be under way for longer than anybody looks at what is in them.
 template <class Context, class T>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/settings.hpp>
+#include <tessera/backend/transfer.hpp>
 #include <tessera/train/network.hpp>
 #include <tessera/train/option_check.hpp>
 
@@ -16,13 +17,15 @@ struct adam_moments {
   index_t steps = 0;
 
   /// Memory for the means of these parameters, zeros.
-  void prepare(std::vector<parameter_view<T>> const& parameters) {
+  template <class Kernels>
+  void prepare(Kernels& kernels, std::vector<parameter_view<T>> const& parameters) {
+    using moment = tensor<T, 1, Memory>;
     first.clear();
     second.clear();
     for (auto const& p : parameters) {
       if (!p.trainable) continue;
-      first.emplace_back(p.value.extents, T{0});
-      second.emplace_back(p.value.extents, T{0});
+      first.push_back(filled<moment>(kernels, p.value.extents, T{0}));
+      second.push_back(filled<moment>(kernels, p.value.extents, T{0}));
     }
   }
 };
@@ -60,9 +63,9 @@ struct adam_options {
   }
 
   /// Memory for what is remembered of these parameters. `step` calls it where no step came before.
-  template <class T, class Memory>
-  void prepare(std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
-    s.prepare(parameters);
+  template <class Kernels, class T, class Memory>
+  void prepare(Kernels& kernels, std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
+    s.prepare(kernels, parameters);
   }
 
   /// Throws where an option makes no sense.
@@ -78,12 +81,12 @@ struct adam_options {
   template <class Kernels, class T, class Memory>
   void step(Kernels& kernels, std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
     check();
-    if (s.steps++ == 0) s.prepare(parameters);
+    if (s.steps++ == 0) s.prepare(kernels, parameters);
     std::size_t i = 0;
     for (auto const& p : parameters) {
       if (!p.trainable) continue;
       kernels.adam_update(p.value, p.gradient, s.first[i].view(), s.second[i].view(),
-                          {learning_rate, beta1, beta2, epsilon, weight_decay, Decoupled, s.steps});
+                          adam_step{learning_rate, beta1, beta2, epsilon, weight_decay, Decoupled, s.steps});
       ++i;
     }
   }

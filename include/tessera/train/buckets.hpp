@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/transfer.hpp>
 #include <tessera/core/context.hpp>
 #include <tessera/core/tensor.hpp>
 #include <tessera/core/trace.hpp>
@@ -47,14 +48,14 @@ class gradient_buckets {
     memory_handle owner = context_->group(axes).allocate(static_cast<std::size_t>(size) * sizeof(T));
     T* const data = static_cast<T*>(owner.get());
     memory_type memory(std::move(owner), data, shape<1>{{size}});
-    std::fill(memory.view().begin(), memory.view().end(), T{0});
+    context_->kernels().fill(memory.view(), T{0});
     buckets_.push_back({axes, std::move(memory), members});
   }
   /// Adds a bucket in memory that others may use too. Each rank along `owners`, which are among its axes, gets its
   /// slice of the sums.
   void add_scattered(axis_set axes, axis_set owners, memory_type memory, int members) {
     auto slices = bucket_slices::of(*context_, owners, memory.size());
-    memory_type sums(shape<1>{{slices.mine.size}}, T{0});
+    auto sums = filled<memory_type>(context_->kernels(), {{slices.mine.size}}, T{0});
     buckets_.push_back({axes, std::move(memory), members, 0, owners, std::move(slices.counts), std::move(sums)});
   }
   int size() const { return static_cast<int>(buckets_.size()); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/comm/concept.hpp>
 #include <tessera/data/sampler.hpp>
 #include <tessera/train/callback.hpp>
 #include <tessera/train/checkpoint_files.hpp>
@@ -44,12 +45,12 @@ struct training_position {
 };
 
 /// An optimizer whose state can be saved, as `momentum` and `adam` can: see there.
-template <class Optimizer, class State, class Parameters>
-concept checkpointable = requires(Optimizer& o, State& s, Parameters const& p) {
+template <class Optimizer, class State, class Parameters, class Kernels>
+concept checkpointable = requires(Optimizer& o, State& s, Parameters const& p, Kernels& kernels) {
   { Optimizer::name } -> std::convertible_to<std::string>;
   o.visit_options([](char const*, auto&) {});
   o.visit_state(s, [](char const*, auto&) {});
-  o.prepare(p, s);
+  o.prepare(kernels, p, s);
   s.steps = index_t{};
 };
 
@@ -116,18 +117,14 @@ inline loss_scale_state loss_scale_of(nlohmann::json const& json) {
 
 /// The tensors of a trainer: those of its model, and what its optimizer remembers.
 template <class Trainer>
-std::vector<checkpoint_entry> trainer_entries(Trainer& trainer) {
-  constexpr auto order = std::remove_reference_t<decltype(trainer.model().where())>::backend::order;
+auto trainer_entries(Trainer& trainer) {
   auto entries = model_entries(trainer.model());
   trainer.optimizer().visit_state(trainer.optimizer_state(), [&](char const* name, auto& blocks) {
     std::size_t i = 0;
     for (auto const& p : trainer.model().parameters()) {
       if (!p.trainable) continue;
       if (i == blocks.size()) return;  // no step came before
-      auto entry = entry_of<order>(p);
-      entry.name = state_prefix + std::string(name) + "/" + p.name;
-      entry.data = blocks[i++].data();
-      entries.push_back(std::move(entry));
+      entries.add(p, state_prefix + std::string(name) + "/" + p.name, blocks[i++].data());
     }
   });
   return entries;
@@ -138,7 +135,8 @@ void require_checkpointable(Trainer& trainer) {
   using optimizer = std::remove_reference_t<decltype(trainer.optimizer())>;
   static_assert(
       checkpointable<optimizer, std::remove_reference_t<decltype(trainer.optimizer_state())>,
-                     std::remove_cvref_t<decltype(trainer.model().parameters())>>,
+                     std::remove_cvref_t<decltype(trainer.model().parameters())>,
+                     std::remove_reference_t<decltype(trainer.model().where().kernels())>>,
       "tessera: this optimizer cannot be saved; give it name, visit_options, visit_state and prepare, and its "
       "state a member steps, as tessera::momentum has");
 }
@@ -160,7 +158,9 @@ void save_trainer(Trainer& trainer, std::filesystem::path const& directory, trai
       {"mesh", mesh::sizes}};
   if (trainer.loss_scale().on()) state["loss_scale"] = to_json(trainer.loss_scale().state());
   if (!best.is_null()) state[best_key] = best;
-  write_checkpoint(where.group(mesh::all), directory, trainer.steps(), keep, trainer_entries(trainer), state);
+  auto entries = trainer_entries(trainer);
+  entries.read();
+  write_checkpoint(host_group(where, mesh::all), directory, trainer.steps(), keep, entries.list(), state);
 }
 
 }  // namespace detail
@@ -194,7 +194,7 @@ training_position load_checkpoint(Trainer& trainer, std::filesystem::path const&
   auto& optimizer = trainer.optimizer();
   auto& where = trainer.model().where();
   using mesh = typename std::remove_reference_t<decltype(where)>::mesh;
-  auto& comm = where.group(mesh::all);
+  auto& comm = detail::host_group(where, mesh::all);
   detail::checkpoint_index index;
   training_position at;
   index_t updates = 0;
@@ -235,9 +235,11 @@ training_position load_checkpoint(Trainer& trainer, std::filesystem::path const&
   auto state = std::exchange(trainer.optimizer_state(), {});
   try {
     optimizer = loaded;
-    if (remembered > 0) optimizer.prepare(trainer.model().parameters(), trainer.optimizer_state());
+    if (remembered > 0) optimizer.prepare(where.kernels(), trainer.model().parameters(), trainer.optimizer_state());
     trainer.optimizer_state().steps = remembered;
-    detail::read_tensors(comm, checkpoint, checkpoint, index, detail::trainer_entries(trainer));
+    auto entries = detail::trainer_entries(trainer);
+    detail::read_tensors(comm, checkpoint, checkpoint, index, entries.list());
+    entries.write();
     trainer.model().parameters_changed();
   } catch (...) {
     optimizer = before;
@@ -253,10 +255,12 @@ training_position load_checkpoint(Trainer& trainer, std::filesystem::path const&
 /// `load_checkpoint`.
 template <class Network>
 void load_weights(Network& model, std::filesystem::path const& checkpoint) {
-  auto& comm = model.where().group(Network::mesh::all);
+  auto& comm = detail::host_group(model.where(), Network::mesh::all);
   detail::checkpoint_index index;
   detail::together(comm, [&] { index = detail::read_index(checkpoint); });
-  detail::read_tensors(comm, checkpoint, checkpoint, index, detail::model_entries(model), detail::state_prefix);
+  auto entries = detail::model_entries(model);
+  detail::read_tensors(comm, checkpoint, checkpoint, index, entries.list(), detail::state_prefix);
+  entries.write();
   model.parameters_changed();
 }
 
@@ -296,7 +300,7 @@ struct checkpoint_every {
                   "a positive number of steps or epochs, and of checkpoints to keep", "mend the options");
     auto& where = trainer.model().where();
     using mesh = typename std::remove_reference_t<decltype(where)>::mesh;
-    auto& comm = where.group(mesh::all);
+    auto& comm = detail::host_group(where, mesh::all);
     detail::together(comm, [&] {
       if (comm.rank() == 0) detail::require_no_later(directory, trainer.steps() + 1);
     });
@@ -329,7 +333,7 @@ struct resume {
   void on_begin(progress& at, Trainer& trainer, Batches const& from) const {
     auto& where = trainer.model().where();
     using mesh = typename std::remove_reference_t<decltype(where)>::mesh;
-    auto& comm = where.group(mesh::all);
+    auto& comm = detail::host_group(where, mesh::all);
     std::string newest;
     detail::together(comm, [&] {
       if (comm.rank() == 0) newest = newest_checkpoint(directory).value_or("").string();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/comm/concept.hpp>
 #include <tessera/train/network.hpp>
 
 #include <cmath>
@@ -26,7 +27,7 @@ double global_norm(Context& where, std::vector<parameter_view<T>> const& paramet
     if constexpr (deterministic_backend<typename Context::backend>) mine = place == 0 ? whole : interval{};
     sum += where.kernels().square_sum(block<T const, 1>{p.gradient.data + mine.begin, {{mine.size}}});
   }
-  if (mesh::devices > 1) where.group(mesh::all).all_reduce(&sum, 1, reduction::sum);
+  if (mesh::devices > 1) detail::host_group(where, mesh::all).all_reduce(&sum, 1, reduction::sum);
   return std::sqrt(sum);
 }
 

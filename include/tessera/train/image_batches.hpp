@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/transfer.hpp>
 #include <tessera/data/batch.hpp>
 #include <tessera/data/sampler.hpp>
 #include <tessera/train/batches.hpp>
@@ -23,7 +24,8 @@ struct image_batches {
     auto extents = data.extents;
     extents[0] = static_cast<index_t>(chosen.size());
     const box<4> mine = local_box<mesh>(input_type::placements, extents, model.where().coordinates());
-    typename input_type::local_type local;
+    auto& kernels = model.where().kernels();
+    tensor<typename input_type::value_type, 4, host_memory, input_type::context_type::backend::order> local;
     std::vector<std::int64_t> labels;
     load_batch(data, chosen, mine, mean, deviation, local, labels);
     const interval out = output_rows(model, extents[0]);
@@ -32,7 +34,7 @@ struct image_batches {
       for (index_t i = out.begin; i < out.end(); ++i)
         labels.push_back(data.labels[static_cast<std::size_t>(chosen[static_cast<std::size_t>(i)])]);
     }
-    return {input_type(model.where(), extents, std::move(local)), std::move(labels)};
+    return {input_type(model.where(), extents, from_host(kernels, std::move(local))), std::move(labels)};
   }
 };
 

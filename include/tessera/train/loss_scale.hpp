@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/comm/concept.hpp>
 #include <tessera/train/network.hpp>
 #include <tessera/train/option_check.hpp>
 
@@ -122,7 +123,7 @@ bool gradients_finite(Context& where, std::vector<parameter_view<T>> const& para
     return !p.trainable || std::isfinite(where.kernels().square_sum(block<T const, 1>(p.gradient)));
   };
   std::int32_t faults = std::all_of(parameters.begin(), parameters.end(), finite) ? 0 : 1;
-  if (mesh::devices > 1) where.group(mesh::all).all_reduce(&faults, 1, reduction::maximum);
+  if (mesh::devices > 1) detail::host_group(where, mesh::all).all_reduce(&faults, 1, reduction::maximum);
   return faults == 0;
 }
 

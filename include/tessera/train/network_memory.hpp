@@ -2,6 +2,7 @@
 
 #include <tessera/backend/concept.hpp>
 #include <tessera/backend/progress.hpp>
+#include <tessera/backend/transfer.hpp>
 #include <tessera/plan/parallel.hpp>
 #include <tessera/train/buckets.hpp>
 #include <tessera/train/shared_values.hpp>
@@ -45,6 +46,10 @@ namespace detail {
 /// The part of a network that does not depend on the model's type, so that long models do not make it longer.
 template <context Context, class T>
 class network_memory final : private parameter_gate {
+  static_assert(holds_elements<typename Context::backend, T>,
+                "tessera: this backend has no blocks of the T of make<Model, T>: leave T out, so that parameters are "
+                "float");
+
  public:
   using mesh = typename Context::mesh;
   using memory_type = typename gradient_buckets<Context, T>::memory_type;
@@ -240,7 +245,9 @@ class network_memory final : private parameter_gate {
         value = Value(*network.context_, extents);
       }
       if constexpr (tied) network.tied_.emplace(next, value.local().reshaped(shape<1>{{value.local().size()}}));
-      fill<typename Kind::init>(value, philox(start.value, stream_of(name)));
+      write_on_host(network.context_->kernels(), value.local(), [&](auto to) {
+        write_initial<typename Kind::init>(value, philox(start.value, stream_of(name)), to);
+      });
       constexpr axis_set cut_by = Value::placements.axes_of(placement_kind::shard);
       const auto part = value.part();
       parameter_view<T> view{name,
@@ -330,13 +337,13 @@ class network_memory final : private parameter_gate {
   }
 
   /// Each element by its index in the whole, in logical row-major order.
-  template <class Init, class Value>
-  static void fill(Value& value, philox const& draw) {
+  template <class Init, class Value, class Block>
+  static void write_initial(Value const& value, philox const& draw, Block to) {
     constexpr int rank = Value::rank;
     const box<rank> part = value.part();
     const fans f = fans_of(value.extents());
     const auto whole = strides_of<storage_order::row_major>(value.extents());
-    const auto local = strides_of<Context::backend::order>(value.local().extents());
+    const auto local = strides_of<Block::order>(to.extents);
     const auto count = part.extents();
     for (index_t i = 0; i < count.size(); ++i) {
       index_t global = 0;
@@ -348,7 +355,7 @@ class network_memory final : private parameter_gate {
         global += (part[d].begin + along) * whole[static_cast<std::size_t>(d)];
         at += along * local[static_cast<std::size_t>(d)];
       }
-      value.local().data()[at] = static_cast<T>(Init::value(draw, global, f));
+      to.data[at] = static_cast<T>(Init::value(draw, global, f));
     }
   }
 

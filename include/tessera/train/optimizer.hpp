@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/settings.hpp>
+#include <tessera/backend/transfer.hpp>
 #include <tessera/train/network.hpp>
 #include <tessera/train/option_check.hpp>
 
@@ -52,12 +53,14 @@ struct momentum {
 
   /// Memory for what is remembered of these parameters, zeros. `step` calls it where no step came before, and in the
   /// first one with a momentum.
-  template <class T, class Memory>
-  void prepare(std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
+  template <class Kernels, class T, class Memory>
+  void prepare(Kernels& kernels, std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
+    using buffer = tensor<T, 1, Memory>;
     s.buffers.clear();
     s.remembers = momentum != 0;
     for (auto const& p : parameters)
-      if (p.trainable) s.buffers.emplace_back(s.remembers ? p.value.extents : shape<1>{}, T{0});
+      if (p.trainable)
+        s.buffers.push_back(detail::filled<buffer>(kernels, s.remembers ? p.value.extents : shape<1>{}, T{0}));
   }
 
   /// Throws where an option makes no sense.
@@ -73,12 +76,12 @@ struct momentum {
   void step(Kernels& kernels, std::vector<parameter_view<T>> const& parameters, state<T, Memory>& s) const {
     check();
     const bool first = s.steps++ == 0;
-    if (first || (momentum != 0 && !s.remembers)) prepare(parameters, s);
+    if (first || (momentum != 0 && !s.remembers)) prepare(kernels, parameters, s);
     std::size_t i = 0;
     for (auto const& p : parameters) {
       if (!p.trainable) continue;
       kernels.sgd_update(p.value, p.gradient, s.buffers[i++].view(),
-                         {learning_rate, momentum, dampening, weight_decay, nesterov, first});
+                         sgd_step{learning_rate, momentum, dampening, weight_decay, nesterov, first});
     }
   }
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/progress.hpp>
+#include <tessera/comm/concept.hpp>
 #include <tessera/core/trace.hpp>
 #include <tessera/train/loss_total.hpp>
 #include <tessera/train/network.hpp>
@@ -92,7 +93,7 @@ class network<Model, Context, T> {
                                                                    detail::activation_tag(S + 1));
     });
     auto extents = y ? y->extents() : shape<output_type::rank>{};
-    along().broadcast(extents.extents.data(), output_type::rank, pipe::device_of(last));
+    detail::host_side(along()).broadcast(extents.extents.data(), output_type::rank, pipe::device_of(last));
     if (!y) y.emplace(where(), extents);
     along().broadcast(y->local().data(), y->local().size(), pipe::device_of(last));
     sent.finish();
@@ -133,7 +134,7 @@ class network<Model, Context, T> {
     now.sent.finish();
     ties_.join_gradients(where());
     double result[2] = {now.total.value(), now.total.scale()};
-    along().broadcast(result, 2, pipe::device_of(last));
+    detail::host_side(along()).broadcast(result, 2, pipe::device_of(last));
     if (result[1] != 1)
       for (auto const& p : parameters_)
         if (p.trainable) where().kernels().scale(p.gradient, static_cast<T>(result[1]), p.gradient);

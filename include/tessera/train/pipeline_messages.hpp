@@ -1,11 +1,13 @@
 #pragma once
 
+#include <tessera/comm/concept.hpp>
 #include <tessera/core/sharded.hpp>
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,26 +17,19 @@ namespace tessera::detail {
 constexpr int activation_tag(int stage) { return 3 * stage; }
 constexpr int gradient_tag(int stage) { return 3 * stage + 2; }
 
-/// Messages to other stages that are under way, with what they carry. At the end of a step all have arrived.
-template <context Context>
-class outbox {
-  using communicator = typename Context::communicator;
+/// The communicator of values in host memory that belongs to another one.
+template <class Comm>
+using host_side_of = std::remove_reference_t<decltype(host_side(std::declval<Comm&>()))>;
 
+/// Messages that are under way, with what they carry.
+template <class Comm>
+class sent_messages {
  public:
-  explicit outbox(communicator& along) : along_(&along) {}
+  explicit sent_messages(Comm& along) : along_(&along) {}
 
-  template <class T, int Rank, class Memory, storage_order Order>
-  void send(tensor<T, Rank, Memory, Order> const& content, int to, int tag) {
-    start(content.data(), content.size(), std::make_shared<tensor<T, Rank, Memory, Order> const>(content), to, tag);
-  }
-  /// For an `inbox` whose `Known` these are: first the extents that are not known, then the block.
-  template <auto Known, sharded_tensor X>
-  void send_with_extents(X const& x, int to, int tag) {
-    auto extents = std::make_shared<std::vector<index_t>>();
-    for (int d = 0; d < X::rank; ++d)
-      if (Known[d] == dynamic) extents->push_back(x.extent(d));
-    if (!extents->empty()) start(extents->data(), static_cast<index_t>(extents->size()), extents, to, tag + 1);
-    send(x.local(), to, tag);
+  template <class T>
+  void start(T const* data, index_t count, std::shared_ptr<void const> content, int to, int tag) {
+    messages_.push_back({std::move(content), along_->start_send(data, count, to, tag)});
   }
   /// Drops what has arrived.
   void progress() {
@@ -47,15 +42,49 @@ class outbox {
  private:
   struct message {
     std::shared_ptr<void const> content;
-    typename communicator::request request;  // ends before what it sends
+    typename Comm::request request;  // ends before what it sends
   };
-  template <class T>
-  void start(T const* data, index_t count, std::shared_ptr<void const> content, int to, int tag) {
-    messages_.push_back({std::move(content), along_->start_send(data, count, to, tag)});
+  Comm* along_;
+  std::deque<message> messages_{};
+};
+
+/// Messages to other stages that are under way. At the end of a step all have arrived.
+template <context Context>
+class outbox {
+  using communicator = typename Context::communicator;
+
+ public:
+  explicit outbox(communicator& along) : blocks_(along), extents_(host_side(along)) {}
+
+  template <class T, int Rank, class Memory, storage_order Order>
+  void send(tensor<T, Rank, Memory, Order> const& content, int to, int tag) {
+    blocks_.start(content.data(), content.size(), std::make_shared<tensor<T, Rank, Memory, Order> const>(content), to,
+                  tag);
+  }
+  /// For an `inbox` whose `Known` these are: first the extents that are not known, then the block.
+  template <auto Known, sharded_tensor X>
+  void send_with_extents(X const& x, int to, int tag) {
+    auto extents = std::make_shared<std::vector<index_t>>();
+    for (int d = 0; d < X::rank; ++d)
+      if (Known[d] == dynamic) extents->push_back(x.extent(d));
+    index_t const* const numbers = extents->data();
+    if (const auto count = static_cast<index_t>(extents->size()); count > 0)
+      extents_.start(numbers, count, std::move(extents), to, tag + 1);
+    send(x.local(), to, tag);
+  }
+  /// Drops what has arrived.
+  void progress() {
+    extents_.progress();
+    blocks_.progress();
+  }
+  void finish() {
+    extents_.finish();
+    blocks_.finish();
   }
 
-  communicator* along_;
-  std::deque<message> messages_{};
+ private:
+  sent_messages<communicator> blocks_;
+  sent_messages<host_side_of<communicator>> extents_;
 };
 
 /// Tensors that another stage sends one after the other: this rank's block, from the rank of the same other
@@ -83,7 +112,7 @@ class inbox {
     if constexpr (unknown == 0) {
       expect(Known);
     } else {
-      request_ = along_->start_receive(extents_.data(), unknown, from_, tag_ + 1);
+      extents_request_ = host_side(*along_).start_receive(extents_.data(), unknown, from_, tag_ + 1);
       awaits_ = awaited::extents;
     }
   }
@@ -96,15 +125,19 @@ class inbox {
   }
   /// Lets messages progress, and makes room for a tensor whose extents have come.
   void progress() {
-    if (request_.test() && awaits_ == awaited::extents) expect(whole());
+    if (awaits_ == awaited::extents) {
+      if (extents_request_.test()) expect(whole());
+    } else {
+      request_.test();
+    }
   }
   /// The tensor, which has been expected.
   Tensor take() {
-    request_.wait();
     if (awaits_ == awaited::extents) {
+      extents_request_.wait();
       expect(whole());
-      request_.wait();
     }
+    request_.wait();
     awaits_ = awaited::nothing;
     return std::move(content_);
   }
@@ -127,7 +160,9 @@ class inbox {
   awaited awaits_ = awaited::nothing;
   std::array<index_t, static_cast<std::size_t>(unknown)> extents_{};
   Tensor content_{};
-  typename context_type::communicator::request request_{};  // ends before what it receives
+  // They end before what they receive.
+  typename host_side_of<typename context_type::communicator>::request extents_request_{};
+  typename context_type::communicator::request request_{};
 };
 
 }  // namespace tessera::detail

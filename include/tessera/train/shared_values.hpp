@@ -62,7 +62,8 @@ class shared_values {
     if (mine.size == 0) return;
     T const* const from = of(bucket).whole.data() + mine.begin;
     T* const to = own(bucket) + (mine.begin - slice(bucket).begin);
-    if (from != to) std::copy_n(from, mine.size, to);
+    const shape<1> some{{mine.size}};
+    if (from != to) context_->kernels().copy(block<T const, 1>{from, some}, block<T, 1>{to, some});
   }
 
   /// Somebody is about to write the memory of a whole bucket: what is there is out of date.

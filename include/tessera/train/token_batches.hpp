@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/transfer.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/train/batches.hpp>
 
@@ -42,15 +43,14 @@ struct token_batches {
       return text[static_cast<std::size_t>(chosen[static_cast<std::size_t>(row)] * length + position)];
     };
     const box<2> mine = local_box<mesh>(input_type::placements, extents, model.where().coordinates());
-    typename input_type::local_type local(mine.extents());
-    const auto into = local.view();
+    tensor<std::int64_t, 2> read(mine.extents());
     for (index_t n = 0; n < mine[0].size; ++n)
-      for (index_t s = 0; s < mine[1].size; ++s) into(n, s) = at(mine[0].begin + n, mine[1].begin + s);
+      for (index_t s = 0; s < mine[1].size; ++s) read(n, s) = at(mine[0].begin + n, mine[1].begin + s);
     const interval out = output_rows(model, extents.size());
     std::vector<std::int64_t> next;
     next.reserve(static_cast<std::size_t>(out.size));
     for (index_t i = out.begin; i < out.end(); ++i) next.push_back(at(i / length, i % length + 1));
-    return {input_type(model.where(), extents, std::move(local)), std::move(next)};
+    return {input_type(model.where(), extents, from_host(model.where().kernels(), std::move(read))), std::move(next)};
   }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/comm/concept.hpp>
 #include <tessera/core/context.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/trace.hpp>
@@ -60,7 +61,7 @@ inline std::string trace_events(std::vector<trace_span> const& spans, int rank, 
 /// barrier takes.
 template <context Context>
 std::int64_t common_origin(Context& where) {
-  where.group(Context::mesh::all).barrier();
+  detail::host_group(where, Context::mesh::all).barrier();
   return tracer::now();
 }
 
@@ -74,7 +75,7 @@ std::int64_t common_origin(Context& where) {
 template <context Context>
 void write_trace(Context& where, tracer const& spans, std::string const& path, std::int64_t origin) {
   using mesh = typename Context::mesh;
-  auto& all = where.group(mesh::all);
+  auto& all = detail::host_group(where, mesh::all);
   const int rank = mesh::group_rank(mesh::all, where.coordinates());
   const std::string own = detail::trace_events(spans.spans(), rank, origin);
   const std::vector<index_t> ones(static_cast<std::size_t>(mesh::devices), 1);

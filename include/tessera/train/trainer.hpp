@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/backend/concept.hpp>
+#include <tessera/comm/concept.hpp>
 #include <tessera/data/sampler.hpp>
 #include <tessera/train/adam.hpp>
 #include <tessera/train/batches.hpp>
@@ -207,7 +208,7 @@ class trainer {
           if (!layout[a].is_shard(0)) layout[a] = replicated_placement();
         return layout;
       }();
-      const auto whole = redistribute<layout_of<mesh, whole_rows>>(logits);
+      const auto whole = to_host(model_.where().kernels(), redistribute<layout_of<mesh, whole_rows>>(logits).local());
       const auto values = whole.read();
       for (index_t r = 0; r < values.extent(0); ++r) {
         T const* row = values.data + r * values.extent(1);
@@ -215,7 +216,8 @@ class trainer {
       }
     }
     constexpr axis_set row_axes = output_type::placements.shard_axes(0);
-    if (mesh::group_size(row_axes) > 1) model_.where().group(row_axes).all_reduce(&correct, 1, reduction::sum);
+    if (mesh::group_size(row_axes) > 1)
+      detail::host_group(model_.where(), row_axes).all_reduce(&correct, 1, reduction::sum);
     return {static_cast<double>(correct) / static_cast<double>(rows), rows, total.value()};
   }
 

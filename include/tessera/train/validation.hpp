@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/comm/concept.hpp>
 #include <tessera/train/checkpoint.hpp>
 
 #include <algorithm>
@@ -47,7 +48,7 @@ namespace detail {
 template <class Trainer>
 auto& all_ranks_of(Trainer& trainer) {
   auto& where = trainer.model().where();
-  return where.group(std::remove_reference_t<decltype(where)>::mesh::all);
+  return host_group(where, std::remove_reference_t<decltype(where)>::mesh::all);
 }
 
 inline char const* name_of(watched what) {

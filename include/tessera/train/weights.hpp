@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/comm/concept.hpp>
 #include <tessera/train/checkpoint_files.hpp>
 #include <tessera/train/model_entries.hpp>
 
@@ -72,12 +73,13 @@ void write_whole(Comm& comm, std::filesystem::path const& path, checkpoint_index
 /// Throws on all ranks where it cannot.
 template <class Network>
 void export_weights(Network const& model, std::filesystem::path const& path) {
-  auto& comm = model.where().group(Network::mesh::all);
-  const auto entries = detail::model_entries(model);
-  const auto index = detail::join_parts({}, {}, detail::gather_texts(comm, detail::list_parts(entries)));
+  auto& comm = detail::host_group(model.where(), Network::mesh::all);
+  auto entries = detail::model_entries(model);
+  entries.read();
+  const auto index = detail::join_parts({}, {}, detail::gather_texts(comm, detail::list_parts(entries.list())));
   auto aside = path;
   aside += ".tmp";
-  detail::write_whole(comm, aside, index, entries);
+  detail::write_whole(comm, aside, index, entries.list());
   detail::together(comm, [&] {
     if (comm.rank() == 0) detail::rename_durably(aside, path);
   });
@@ -90,14 +92,16 @@ void export_weights(Network const& model, std::filesystem::path const& path) {
 /// extents or elements, and names these.
 template <class Network>
 void import_weights(Network& model, std::filesystem::path const& path) {
-  auto& comm = model.where().group(Network::mesh::all);
+  auto& comm = detail::host_group(model.where(), Network::mesh::all);
   detail::checkpoint_index index;
   detail::together(comm, [&] {
     const safetensors_file file(path);
     for (safetensors_tensor const& t : file.tensors())
       index.tensors[t.name] = {t.type, t.extents, {{path.filename().string(), detail::whole_part(t.extents)}}};
   });
-  detail::read_tensors(comm, path, path.parent_path(), index, detail::model_entries(model));
+  auto entries = detail::model_entries(model);
+  detail::read_tensors(comm, path, path.parent_path(), index, entries.list());
+  entries.write();
   model.parameters_changed();
 }
 

@@ -1,3 +1,4 @@
+// alone: defines what broadcast.hpp declares
 #include "broadcast.hpp"
 
 #include <tessera/op/broadcast.hpp>

@@ -1,3 +1,4 @@
+// alone: defines what conv2d_case.hpp declares
 #include "conv2d_case.hpp"
 
 bool run_conv2d_with_groups(golden::teams& all, golden::test_case const& c, tessera::index_t groups) {

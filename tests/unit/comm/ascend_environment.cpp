@@ -118,6 +118,10 @@ TEST_CASE("HCCL's own variables are in their ranges") {
   CHECK(says({"HCCL_WHITELIST_DISABLE=2"}));
   set_up::set("HCCL_WHITELIST_DISABLE", "0");
   CHECK(says({"HCCL_WHITELIST_FILE"}));
+  for (std::string const& no_file : {here.table.parent_path().string(), std::string(5000, 'x')}) {
+    set_up::set("HCCL_WHITELIST_FILE", no_file);
+    CHECK(says({"HCCL_WHITELIST_FILE"}));
+  }
   set_up::set("HCCL_WHITELIST_FILE", here.table.string());
   CHECK_NOTHROW(ascend_environment::read());
 }

@@ -167,6 +167,7 @@ TEST_CASE("what is no table is refused") {
   CHECK(holds(error_of([] { rank_table::parse("", "here.json"); }), {"no JSON"}));
   CHECK(holds(error_of([] { rank_table::parse("[1]", "here.json"); }), {"an object"}));
   CHECK(error_of([] { rank_table::read("/nowhere/here.json"); }).find("/nowhere/here.json") != std::string::npos);
+  CHECK(error_of([] { rank_table::read("/"); }).find("no rank table at /") != std::string::npos);
   const std::string whole = table_of(1, {0, 1}).dump();
   for (std::size_t cut = 0; cut < whole.size(); ++cut)
     CHECK_THROWS_AS(rank_table::parse(whole.substr(0, cut), "here.json"), error);

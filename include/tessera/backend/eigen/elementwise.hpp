@@ -17,15 +17,10 @@ void relu_forward(operand<T, 1> x, block<T, 1> y) {
 
 template <class T>
 void relu_backward(operand<T, 1> y, operand<T, 1> dy, block<T, 1> dx) {
-  const index_t n = dx.size();
-  T const* value = y.data;
-  T* out = dx.data;
-  // Apart, so that both loops vectorise: the first has no second pointer that might overlap.
-  if (dy.data == dx.data) {
-    for (index_t i = 0; i < n; ++i) out[i] = value[i] <= T{0} ? T{0} : out[i];
-  } else {
-    for (index_t i = 0; i < n; ++i) out[i] = value[i] <= T{0} ? T{0} : dy.data[i];
-  }
+  writer<T>(dx.size(), y.data == dx.data || dy.data == dx.data)(dx.data, dx.size(), [y, dy]<class V>(index_t i) {
+    const V none = Eigen::internal::pset1<V>(T{0});
+    return Eigen::internal::pandnot(load<V>(dy.data + i), Eigen::internal::pcmp_le(load<V>(y.data + i), none));
+  });
 }
 
 template <class T>
