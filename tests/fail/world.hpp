@@ -14,6 +14,7 @@ using world = tessera::mesh<dp, tp>;
 
 struct no_kernels {
   using memory = host_memory;
+  using statistic = double;
   static constexpr storage_order order = storage_order::channels_last;
 };
 
