@@ -28,6 +28,15 @@ int main(int argc, char** argv) {
   app.add_option("--ranks", s.ranks, "Number of ranks: 1, 2, 4 or 8; examples/run starts as many")
       ->check(CLI::IsMember({1, 2, 4, 8}))
       ->capture_default_str();
+#ifdef EXAMPLE_WITH_ONEDNN
+  app.add_option("--backend", s.backend, "Whose matrix products and convolutions: eigen or onednn")
+      ->check(CLI::IsMember({"eigen", "onednn"}))
+      ->capture_default_str();
+#else
+  app.add_option("--backend", s.backend, "Whose kernels: eigen; examples/run --backend onednn builds the example with both")
+      ->check(CLI::IsMember({"eigen"}))
+      ->capture_default_str();
+#endif
   app.add_option("--epochs", s.epochs, "Passes over the training images")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--batch", s.batch, "Images a step, over all ranks")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--learning-rate", s.learning_rate, "Step size of momentum descent; raise it with the batch")

@@ -49,10 +49,10 @@ outcome train(Team& team) {
   auto model = team.template make<Model>(ts::seed{1});
   ts::trainer trainer{model, ts::cross_entropy{}, ts::momentum{.learning_rate = 0.05, .momentum = 0.9}};
 
-  // This rank's rows of the points, and their labels. In a serial run these are all of them.
+  // This rank's rows of the points, and the labels of its rows of the output. In a serial run both are all.
   const points all;
   const auto x = ts::distribute<typename decltype(model)::input_type::layout_type>(team, all.x);
-  const auto labels = all.labels_of(x.part()[0]);
+  const auto labels = all.labels_of(ts::output_rows(model, all.x.extent(0)));
 
   outcome result;
   for (int step = 0; step < 20; ++step) result.losses.push_back(trainer.step(x, labels));

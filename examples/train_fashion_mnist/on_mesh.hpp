@@ -2,6 +2,9 @@
 
 #include "train.hpp"
 
+#ifdef EXAMPLE_WITH_ONEDNN
+#include <tessera/backend/onednn.hpp>
+#endif
 #include <tessera/model/resnet.hpp>
 #include <tessera/train/checkpoint.hpp>
 #include <tessera/train/session.hpp>
@@ -22,11 +25,11 @@ template <class Dp, class Tp>
 using resnet = ts::parallel<ts::model::resnet_small<10, Tp>, ts::input<ts::dynamic, 1, 28, 28>, ts::data_parallel<Dp>>;
 // [mesh]
 
-/// Trains a model on a mesh and prints the accuracy on the test images.
-template <class Model, class Mesh>
-void train_model(settings const& s) {
+/// Trains a model on a mesh with the kernels of a backend and prints the accuracy on the test images.
+template <class Model, class Mesh, class Backend>
+void train_with(settings const& s) {
   // [train]
-  ts::session<Mesh> session;
+  ts::session<Mesh, Backend> session;
   const auto train = ts::load_fashion_mnist(s.data, ts::dataset_part::train);
   const auto test = ts::load_fashion_mnist(s.data, ts::dataset_part::test);
 
@@ -49,6 +52,17 @@ void train_model(settings const& s) {
   if (session.rank() == 0)
     std::printf("test accuracy %.4f on %lld images\n", result.accuracy, static_cast<long long>(result.rows));
 }
+
+// [backends]
+/// The same with the kernels that the command line asks for.
+template <class Model, class Mesh>
+void train_model(settings const& s) {
+#ifdef EXAMPLE_WITH_ONEDNN
+  if (s.backend == "onednn") return train_with<Model, Mesh, ts::onednn>(s);
+#endif
+  train_with<Model, Mesh, ts::eigen>(s);
+}
+// [backends]
 
 /// The same on a mesh of `Dp` x `Tp` ranks, split as they say.
 template <int Dp, int Tp>

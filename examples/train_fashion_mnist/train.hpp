@@ -8,6 +8,7 @@
 /// What the command line asks for.
 struct settings {
   std::string mesh = "data";
+  std::string backend = "eigen";
   int ranks = 2;
   tessera::index_t epochs = 2;
   tessera::index_t batch = 256;
