@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 16));
   auto* batch =
-      app.add_option("--batch", o.batch, "Samples a step, all devices together")->check(CLI::Range(1, 1 << 30));
+      app.add_option("--batch", o.batch, "Samples a step, all devices together")->check(CLI::Range(1, 1 << 18));
   app.add_option("--batch-per-device", o.batch_per_device,
                  "Samples a step for each device; without both, what is usual")
       ->check(CLI::Range(1, 1 << 30))

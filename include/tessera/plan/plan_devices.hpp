@@ -21,12 +21,17 @@ namespace tessera {
 /// far, less `request.tolerance`, are left out. Dimensions are not cut into more parts than they have elements. Steps
 /// are without the loss.
 ///
+/// At most 4096 devices and, where the extents leave the batch open, 262144 samples.
+///
 /// Throws `error` where nothing fits into the memory, with the bytes that would do, and for a faulty machine, a request
 /// that leaves no combination, and a layer that does not tell what it keeps.
 template <class Model, class Input, int Axes = 2>
 device_plan plan_devices(machine_description const& machine, device_request const& request) {
   static_assert(Axes >= 1 && Axes <= 4, "tessera: plan_devices plans for 1 to 4 mesh axes; name one of these");
-  constexpr index_t unknown = index_t{1} << 30;
+  // A dynamic batch is priced as one of so many samples, of which an axis more than the mesh has takes the rest away: the
+  // product of all axes is an int.
+  constexpr index_t unknown = index_t{1} << 18;
+  constexpr int most_devices = 1 << 12;
   static constexpr auto extents = [] {
     auto all = Input::extents;
     if (all[0] == dynamic) all[0] = unknown;
@@ -41,6 +46,9 @@ device_plan plan_devices(machine_description const& machine, device_request cons
   if (batch > unknown)
     throw error("a batch of " + std::to_string(batch) + " samples", std::to_string(unknown) + " at the most",
                 "choose a smaller one");
+  if (request.devices > most_devices)
+    throw error("a request for " + std::to_string(request.devices) + " devices",
+                std::to_string(most_devices) + " at the most", "ask for fewer");
   return detail::device_planner<Axes>(
              machine, request, batch,
              [&](mesh_sizes<Axes> const& mesh, index_t rows) {

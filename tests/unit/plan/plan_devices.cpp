@@ -281,6 +281,7 @@ TEST_CASE("what is asked for is checked") {
   CHECK(text({.devices = 4}).find("a batch of 0 samples") != std::string::npos);
   CHECK(text({.devices = 0, .batch = 8}).find("0 devices") != std::string::npos);
   CHECK(text({.devices = 4, .batch = std::numeric_limits<index_t>::max()}).find("at the most") != std::string::npos);
+  CHECK(text({.devices = 4097, .batch = 4}).find("4096 at the most") != std::string::npos);
   CHECK(text({.devices = 4, .batch = 8, .memory = -1}).find("-1 bytes") != std::string::npos);
   CHECK(text({.devices = 4, .batch = 8, .memory = 1}).find("combinations on 4 devices") != std::string::npos);
   CHECK(text({.devices = 4, .batch = 8, .stages = 3}).find("no combination") != std::string::npos);
