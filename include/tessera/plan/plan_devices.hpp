@@ -21,7 +21,7 @@ namespace tessera {
 /// far, less `request.tolerance`, are left out. Dimensions are not cut into more parts than they have elements. Steps
 /// are without the loss.
 ///
-/// At most 4096 devices and, where the extents leave the batch open, 262144 samples.
+/// At most 4096 devices and 262144 samples.
 ///
 /// Throws `error` where nothing fits into the memory, with the bytes that would do, and for a faulty machine, a request
 /// that leaves no combination, and a layer that does not tell what it keeps.

@@ -9,9 +9,11 @@
 namespace tessera {
 
 /// Times of a search, in picoseconds: whole numbers, so that sums do not depend on their order. Each cost is rounded
-/// once.
+/// once. What takes more than a week and a half, infinities included, takes that.
 using search_time = std::int64_t;
-constexpr search_time picoseconds(double seconds) { return static_cast<search_time>(seconds * 1e12 + 0.5); }
+constexpr search_time picoseconds(double seconds) {
+  return seconds < 1e6 ? static_cast<search_time>(seconds * 1e12 + 0.5) : 1'000'000'000'000'000'000;
+}
 
 /// One way for a layer to run: how it takes its input and makes its output, as places in the lists of ways, and what
 /// its passes take.
