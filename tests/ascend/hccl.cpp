@@ -1,4 +1,5 @@
 #include "job.hpp"
+#include "support/message_values.hpp"
 
 #include <tessera/comm/checked.hpp>
 #include <tessera/comm/recording.hpp>
@@ -20,36 +21,18 @@ using job::device_side;
 using job::device_values;
 using job::host_side;
 using job::world;
+using message_values::reduced;
+using message_values::value_of;
+using message_values::values_of;
 using tessera::index_t;
 using tessera::reduction;
 
 static_assert(!std::copyable<tessera::hccl_comm> && !std::copyable<tessera::hccl_request>);
 static_assert(tessera::communicator<tessera::checked<tessera::recording<tessera::hccl_comm>>>);
 
-#define ALL_SIDES                                                                                               \
+#define ALL_SIDES                                                                                                \
   device_side<float>, device_side<std::int32_t>, device_side<std::int64_t>, host_side<float>, host_side<double>, \
       host_side<std::int32_t>, host_side<std::int64_t>, host_side<std::uint8_t>
-
-/// The value of element `i` on rank `rank`: small, exact in every element type.
-template <class T>
-T value_of(int rank, index_t i) {
-  return static_cast<T>((3 * rank + 2 * i) % 11);
-}
-template <class T>
-std::vector<T> values_of(int rank, index_t count) {
-  std::vector<T> values;
-  for (index_t i = 0; i < count; ++i) values.push_back(value_of<T>(rank, i));
-  return values;
-}
-template <class T>
-T reduced(int ranks, index_t i, reduction op) {
-  T all = value_of<T>(0, i);
-  for (int r = 1; r < ranks; ++r) {
-    const T v = value_of<T>(r, i);
-    all = op == reduction::sum ? static_cast<T>(all + v) : std::max(all, v);
-  }
-  return all;
-}
 
 /// Counts of each way that parts go: equal, nearly so, very uneven with empty ones, of one rank alone, none.
 std::vector<std::vector<index_t>> all_counts(int ranks) {
@@ -108,8 +91,8 @@ TEST_CASE_TEMPLATE("hccl: the maximum is NaN whichever rank holds it", Side, dev
   for (const T nan : nans)
     for (int holder = 0; holder < comm.size(); ++holder) {
       const bool holds = comm.rank() == holder;
-      typename Side::values values({holds ? nan : T(1), static_cast<T>(comm.rank()), T(-1), holds ? infinity : T(0),
-                                    -infinity});
+      typename Side::values values(
+          {holds ? nan : T(1), static_cast<T>(comm.rank()), T(-1), holds ? infinity : T(0), -infinity});
       comm.all_reduce(values.data(), 5, reduction::maximum);
       const auto found = values.read();
       CHECK(std::isnan(found[0]));

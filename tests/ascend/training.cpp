@@ -1,8 +1,8 @@
 #include "job.hpp"
+#include "mpi/train/equal_to_serial.hpp"
 #include "support/listed_calls.hpp"
 
 #include <tessera/backend/ascend.hpp>
-#include <tessera/backend/transfer.hpp>
 #include <tessera/comm/recording.hpp>
 #include <tessera/layer/conv2d.hpp>
 #include <tessera/layer/flatten.hpp>
@@ -13,10 +13,7 @@
 #include <tessera/plan/pipeline.hpp>
 #include <tessera/train/trainer.hpp>
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <string>
 #include <vector>
 
 // Networks train on several devices as on the host alone.
@@ -30,14 +27,12 @@ namespace {
 using namespace tessera;
 using tessera::index_t;
 
-template <int Size>
-struct data_axis : axis<Size> {};
-template <int Size>
-struct tensor_axis : axis<Size> {};
+using equal_to_serial::data_axis;
+using equal_to_serial::rows;
+using equal_to_serial::tensor_axis;
+
 template <int Size>
 struct stage_axis : axis<Size> {};
-
-constexpr index_t rows = 13;  // not divisible by any axis
 
 template <class Mesh>
 using device_team = team<Mesh, recording<hccl_comm>, ascend<TESSERA_ASCEND_CHIP>>;
@@ -53,65 +48,17 @@ class devices {
   device_team<Mesh> team_{[this](auto&) { return recording(job_.all.split(0, job_.all.rank())); }};
 };
 
-struct run_result {
-  std::vector<double> losses;
-  std::map<std::string, std::vector<float>> parameters;
-};
-
-template <class Model, class Team, int Rank>
-run_result train(Team& team, shape<Rank> const& extents, index_t classes, int steps, double rate) {
-  auto net = team.template make<Model>(seed{7});
-  trainer fit(net, cross_entropy{}, momentum{.learning_rate = rate});
-  using input_type = typename decltype(net)::input_type;
-  run_result result;
-  for (int s = 0; s < steps; ++s) {
-    const auto stream = static_cast<std::uint64_t>(s);
-    const auto x = distribute<typename input_type::layout_type>(team, worlds::values<float>(extents, stream));
-    const auto labels = worlds::rows_of(worlds::labels(rows, classes, stream), output_rows(net, rows));
-    result.losses.push_back(fit.step(x, labels));
-  }
-  eigen host;
-  net.for_each_parameter([&](std::string const& name, auto const& value) {
-    const auto whole = from_host(host, to_host(team.kernels(), gather(value)));
-    result.parameters[name].assign(whole.data(), whole.data() + whole.size());
-  });
-  return result;
-}
-
-void compare(run_result const& found, run_result const& wanted, double bound) {
-  REQUIRE(found.losses.size() == wanted.losses.size());
-  for (std::size_t s = 0; s < wanted.losses.size(); ++s) {
-    CAPTURE(s);
-    CHECK(std::abs(found.losses[s] - wanted.losses[s]) <= bound * (1 + std::abs(wanted.losses[s])));
-  }
-  CHECK(wanted.losses.front() != wanted.losses.back());
-  REQUIRE(found.parameters.size() == wanted.parameters.size());
-  for (auto const& entry : wanted.parameters) {
-    std::string const& name = entry.first;
-    CAPTURE(name);
-    std::vector<float> const& other = found.parameters.at(name);
-    REQUIRE(other.size() == entry.second.size());
-    double most = 0.1;  // weights are of this size or larger
-    double apart = 0;
-    for (std::size_t i = 0; i < other.size(); ++i) {
-      most = std::max(most, static_cast<double>(std::abs(entry.second[i])));
-      apart = std::max(apart, static_cast<double>(std::abs(entry.second[i] - other[i])));
-    }
-    CHECK(apart <= bound * most);
-  }
-}
-
 /// Trains `Model<Dp, Tp>` on devices, if this run has as many ranks, and serially on the host.
 template <template <class, class> class Model, int Dp, int Tp, int Rank>
 void on_mesh(shape<Rank> const& extents, index_t classes, double rate, double bound) {
   if (worlds::size() != Dp * Tp) return;
   CAPTURE(Dp);
   CAPTURE(Tp);
-  constexpr int steps = 20;
-  worlds::serial_team<mesh<data_axis<1>, tensor_axis<1>>> alone{serial_comm{}};
-  const auto wanted = train<Model<data_axis<1>, tensor_axis<1>>>(alone, extents, classes, steps, rate);
+  const momentum optimizer{.learning_rate = rate};
   devices<mesh<data_axis<Dp>, tensor_axis<Tp>>> all;
-  compare(train<Model<data_axis<Dp>, tensor_axis<Tp>>>(*all, extents, classes, steps, rate), wanted, bound);
+  equal_to_serial::compare(
+      equal_to_serial::train<float, Model<data_axis<Dp>, tensor_axis<Tp>>>(*all, extents, classes, optimizer, {}),
+      equal_to_serial::serial<float, Model>(extents, classes, optimizer), bound);
 }
 template <template <class, class> class Model, int Rank>
 void on_all_meshes(shape<Rank> const& extents, index_t classes, double rate, double bound) {
@@ -123,19 +70,19 @@ void on_all_meshes(shape<Rank> const& extents, index_t classes, double rate, dou
 }
 
 template <class Dp, class Tp>
-using mlp = parallel<chain<linear<12, 20, split_output<Tp>>, relu, linear<20, 9, split_input<Tp>>, relu,
-                           linear<9, 7, split_output<Tp>>>,
-                     data_parallel<Dp>, fuse::at<2>>;
+using mlp = parallel<
+    chain<linear<12, 20, split_output<Tp>>, relu, linear<20, 9, split_input<Tp>>, relu, linear<9, 7, split_output<Tp>>>,
+    data_parallel<Dp>, fuse::at<2>>;
 
 template <class Dp, class Tp>
 using resnet = parallel<model::resnet_small<10, Tp>, input<dynamic, 1, 12, 12>, data_parallel<Dp>>;
 
 // Halos: rows of images on several devices.
 template <class Dp, class Tp>
-using spatial = parallel<chain<conv2d<1, 4, window<3, 1, 1>, split_height<Tp>>, relu,
-                               conv2d<4, 3, window<3, 1, 1>, split_height<Tp>>, relu, global_avg_pool<>, flatten<>,
-                               linear<3, 5>>,
-                         input<dynamic, 1, 11, 9>, data_parallel<Dp>>;
+using spatial =
+    parallel<chain<conv2d<1, 4, window<3, 1, 1>, split_height<Tp>>, relu,
+                   conv2d<4, 3, window<3, 1, 1>, split_height<Tp>>, relu, global_avg_pool<>, flatten<>, linear<3, 5>>,
+             input<dynamic, 1, 11, 9>, data_parallel<Dp>>;
 
 /// Micro-batches through stages on several devices.
 template <int Stages>

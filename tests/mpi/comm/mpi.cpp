@@ -1,3 +1,5 @@
+#include "support/message_values.hpp"
+
 #include <doctest/doctest.h>
 
 #include <tessera/comm/mpi.hpp>
@@ -13,6 +15,9 @@
 
 namespace {
 
+using message_values::reduced;
+using message_values::value_of;
+using message_values::values_of;
 using tessera::index_t;
 using tessera::mpi_comm;
 using tessera::mpi_options;
@@ -23,29 +28,6 @@ static_assert(!std::copyable<mpi_comm> && !std::copyable<tessera::mpi_request>);
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 std::size_t at(index_t i) { return static_cast<std::size_t>(i); }
-
-/// The value of element `i` on rank `rank`: small, exact in every element type.
-template <class T>
-T value_of(int rank, index_t i) {
-  return static_cast<T>((3 * rank + 2 * i) % 11);
-}
-
-template <class T>
-std::vector<T> values_of(int rank, index_t count) {
-  std::vector<T> values(at(count));
-  for (index_t i = 0; i < count; ++i) values[at(i)] = value_of<T>(rank, i);
-  return values;
-}
-
-template <class T>
-T reduced(int ranks, index_t i, reduction op) {
-  T all = value_of<T>(0, i);
-  for (int r = 1; r < ranks; ++r) {
-    const T v = value_of<T>(r, i);
-    all = op == reduction::sum ? static_cast<T>(all + v) : std::max(all, v);
-  }
-  return all;
-}
 
 /// Uneven counts with a zero: rank r of 4 has 5, 0, 7, 3.
 std::vector<index_t> uneven(int ranks) {

@@ -1,3 +1,5 @@
+#include "support/message_values.hpp"
+
 #include <doctest/doctest.h>
 
 #include <tessera/comm/checked.hpp>
@@ -14,6 +16,7 @@
 namespace {
 
 using namespace tessera;
+using message_values::value_of;
 using tessera::index_t;
 
 /// Uneven counts with a zero: rank r of 4 has 5, 0, 7, 3.
@@ -22,12 +25,6 @@ std::vector<index_t> uneven(int ranks) {
   std::vector<index_t> counts;
   for (int r = 0; r < ranks; ++r) counts.push_back(some[r % 4]);
   return counts;
-}
-
-/// Element i of what rank `rank` sends.
-template <class T>
-T value_of(int rank, index_t i) {
-  return static_cast<T>((3 * rank + 2 * i) % 11);
 }
 
 template <class T, class Comm>

@@ -2,6 +2,7 @@
 
 #include "support/worlds.hpp"
 
+#include <tessera/backend/transfer.hpp>
 #include <tessera/plan/parallel.hpp>
 #include <tessera/train/batches.hpp>
 #include <tessera/train/trainer.hpp>
@@ -41,9 +42,10 @@ run_result train(Team& team, shape<Rank> const& extents, index_t classes, Optimi
         worlds::rows_of(worlds::labels(rows, classes, static_cast<std::uint64_t>(s)), output_rows(net, rows));
     result.losses.push_back(fit.step(x, labels));
   }
+  eigen host;
   net.for_each_parameter([&](std::string const& name, auto const& value) {
-    const auto whole = gather(value);
-    result.parameters[name].assign(whole.read().begin(), whole.read().end());
+    const auto whole = from_host(host, to_host(team.kernels(), gather(value)));
+    result.parameters[name].assign(whole.data(), whole.data() + whole.size());
   });
   return result;
 }

@@ -1,5 +1,5 @@
+#include "bare.hpp"
 #include "reference.hpp"
-#include "support/far.hpp"
 
 #include <tessera/backend/deterministic.hpp>
 #include <tessera/backend/transfer.hpp>
@@ -30,23 +30,7 @@ struct unable_to_multiply : eigen {
   void conv2d_forward() = delete;
 };
 
-/// A device that has what every program needs and nothing else.
-template <storage_order Order>
-class bare : worlds::far {
- public:
-  using memory = worlds::far_memory;
-  static constexpr storage_order order = Order;
-  using statistic = double;
-  template <class T>
-  static constexpr bool holds = std::is_same_v<T, float>;
-  template <class Format>
-  static constexpr bool computes = std::is_same_v<Format, float>;
-
-  using far::relu_forward, far::relu_backward, far::add, far::sub, far::mul, far::scale, far::axpy, far::exp, far::log;
-  using far::synchronize, far::upload, far::download, far::fill, far::copy, far::copy_strided, far::add_strided;
-};
-
-/// The same on the host, with channels first.
+/// What `bare` has, on the host, with channels first.
 struct bare_on_host : private eigen {
   using memory = host_memory;
   static constexpr storage_order order = storage_order::row_major;

@@ -1,3 +1,4 @@
+#include "support/listener.hpp"
 #include "support/on_host.hpp"
 
 #include <tessera/backend/ascend.hpp>
@@ -20,20 +21,10 @@ namespace tessera::test {
 namespace {
 
 /// ACL ends before the program exits, and not before.
-struct acl_of_program : doctest::IReporter {
-  explicit acl_of_program(doctest::ContextOptions const&) {}
+struct acl_of_program : worlds::listener {
+  using listener::listener;
   void test_run_start() override { runtime_ = std::make_unique<ascend_runtime>(); }
   void test_run_end(doctest::TestRunStats const&) override { runtime_.reset(); }
-  void report_query(doctest::QueryData const&) override {}
-  void test_case_start(doctest::TestCaseData const&) override {}
-  void test_case_reenter(doctest::TestCaseData const&) override {}
-  void test_case_end(doctest::CurrentTestCaseStats const&) override {}
-  void test_case_exception(doctest::TestCaseException const&) override {}
-  void subcase_start(doctest::SubcaseSignature const&) override {}
-  void subcase_end() override {}
-  void log_assert(doctest::AssertData const&) override {}
-  void log_message(doctest::MessageData const&) override {}
-  void test_case_skipped(doctest::TestCaseData const&) override {}
 
  private:
   std::unique_ptr<ascend_runtime> runtime_;

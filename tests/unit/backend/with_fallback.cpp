@@ -1,5 +1,5 @@
+#include "bare.hpp"
 #include "reference.hpp"
-#include "support/far.hpp"
 
 #include <tessera/backend/with_fallback.hpp>
 
@@ -17,19 +17,8 @@ struct lacking : eigen {
 };
 
 /// A device where images lie channels first and statistics are float. It multiplies, and says that it did.
-class device : worlds::far {
+class device : public bare<storage_order::row_major, float> {
  public:
-  using memory = worlds::far_memory;
-  static constexpr storage_order order = storage_order::row_major;
-  using statistic = float;
-  template <class T>
-  static constexpr bool holds = std::is_same_v<T, float>;
-  template <class Format>
-  static constexpr bool computes = std::is_same_v<Format, float>;
-
-  using far::relu_forward, far::relu_backward, far::add, far::sub, far::mul, far::scale, far::axpy, far::exp, far::log;
-  using far::synchronize, far::upload, far::download, far::fill, far::copy, far::copy_strided, far::add_strided;
-
   void matmul(operand<float, 2> a, bool transpose_a, operand<float, 2> b, bool transpose_b, block<float, 2> out,
               bool accumulate = false) {
     ++products;

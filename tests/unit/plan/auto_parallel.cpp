@@ -106,19 +106,20 @@ void compare_within() {
   (one(std::integral_constant<int, Percents>{}), ...);
 }
 
-/// Whether a table of links has what `link_between` says of each pair of ways to make a value and to take it.
+/// Whether the links of an edge are what `link_between` says of each pair of ways to make a value and to take it.
 template <class Mesh, class Machine, int Rank, int Forwards, int Backwards>
 void compare_links() {
   using problem = search_problem<Mesh, Machine, float, detail::allow_all, 100>;
-  using table = detail::link_table<problem, Rank, Forwards, Backwards>;
-  for (int v = 0; v < table::value_count; ++v)
-    for (int k = 0; k < table::takes; ++k) {
-      const auto wanted = link_between(Mesh::value, problem::costs, Rank, table::values[v], table::taken[k],
+  using links = detail::edge_links<problem, Rank, Forwards, Backwards>;
+  using places = typename links::places;
+  for (int v = 0; v < places::value_count; ++v)
+    for (int k = 0; k < links::takes; ++k) {
+      const auto wanted = link_between(Mesh::value, problem::costs, Rank, places::values[v], places::taken[k],
                                        {Forwards, Backwards});
-      auto const& found = table::rows.at[v]->at[k];
-      REQUIRE(table::made[found.made] == wanted.made);
-      REQUIRE(std::abs(found.cost.latency - wanted.cost.latency) < 1e-15);
-      REQUIRE(std::abs(found.cost.seconds_per_byte - wanted.cost.seconds_per_byte) < 1e-21);
+      const link_cost found = links::cost(v, k);
+      REQUIRE(places::made[links::made(v, k)] == wanted.made);
+      REQUIRE(std::abs(found.latency - wanted.cost.latency) < 1e-15);
+      REQUIRE(std::abs(found.seconds_per_byte - wanted.cost.seconds_per_byte) < 1e-21);
     }
 }
 

@@ -1,4 +1,5 @@
 #include "support/errors.hpp"
+#include "support/scratch_file.hpp"
 
 #include <tessera/plan/machine_file.hpp>
 #include <tessera/plan/machines/ascend_910_server.hpp>
@@ -15,26 +16,12 @@ namespace machine_files {
 
 using errors::error_of;
 
-/// A file that is gone when the test ends.
-struct scratch {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("tessera_machine_" + std::to_string(::getpid()) + ".json");
-  scratch() = default;
-  ~scratch() {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-  }
-  scratch(scratch const&) = delete;
-  void write(std::string const& text) const { std::ofstream(path, std::ios::binary) << text; }
+using ::scratch_files::has;
+using ::scratch_files::replaced;
+
+struct scratch : ::scratch_files::file {
+  scratch() : file("machine") {}
 };
-
-std::string replaced(std::string text, std::string const& what, std::string const& with) {
-  const auto at = text.find(what);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, what.size(), with);
-}
-
-bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
 
 // machine::ascend_910_server.
 const std::string ascend = R"({

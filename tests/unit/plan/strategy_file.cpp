@@ -1,4 +1,5 @@
 #include "support/errors.hpp"
+#include "support/scratch_file.hpp"
 
 #include <tessera/layer/activation.hpp>
 #include <tessera/layer/linear.hpp>
@@ -32,31 +33,12 @@ using pairs = two<split_output<tp>, split_input<tp>>;
 using copies = two<no_split, no_split>;
 using longer = two<split_output<tp>, split_input<tp>, gelu, linear<4, 4>>;
 
-/// A file that is gone when the test ends.
-struct scratch {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("tessera_strategy_" + std::to_string(::getpid()) + ".json");
-  scratch() { clear(); }
-  ~scratch() { clear(); }
-  scratch(scratch const&) = delete;
-  void clear() const {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-  }
-  std::string text() const {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  void write(std::string const& text) const { std::ofstream(path, std::ios::binary) << text; }
+using ::scratch_files::has;
+using ::scratch_files::replaced;
+
+struct scratch : ::scratch_files::file {
+  scratch() : file("strategy") {}
 };
-
-std::string replaced(std::string text, std::string const& what, std::string const& with) {
-  const auto at = text.find(what);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, what.size(), with);
-}
-
-bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace strategies
 
@@ -196,8 +178,7 @@ TEST_CASE("files that are no strategies are refused with what is wrong") {
   CHECK(has(load_text(replaced(good, "[dp,tp]", "[dp,dp]")), "[dp,dp]"));
   CHECK(has(load_text(replaced(good, "\"path\": \"0\"", "\"place\": \"0\"")), "it has no \"path\""));
   CHECK(has(load_text(replaced(good, "\"layers\": [", "\"layers\": [3, ")), "no object"));
-  CHECK(has(load_text(replaced(good, "\"layers\": [", "\"layers\": {}, \"rows\": [")),
-            "its \"layers\" is no list"));
+  CHECK(has(load_text(replaced(good, "\"layers\": [", "\"layers\": {}, \"rows\": [")), "its \"layers\" is no list"));
   CHECK(has(load_text(replaced(good, "\"extents\": [", "\"extents\": [-1, ")), "no whole number"));
   CHECK(has(load_text(replaced(good, "\"extents\": [", "\"extents\": [3, ")),
             "has 3 extents, and a layout of 2 dimensions"));

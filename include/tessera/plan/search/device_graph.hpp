@@ -239,7 +239,8 @@ class device_graph_builder {
     (facts.parameters.push_back(describe_parameter(P::name, P::extents, placements<Axes>{}, placements<Axes>{},
                                                    P::trainable, tie_of<typename P::tie>)),
      ...);
-    note_ties(node, parameters);
+    node.tie = ties_.of(parameters);
+    out_.ties = ties_.count();
     node.cuts = ways_to_cut(out_.mesh, rules);
     // Dimensions are not cut into more parts than they have elements.
     std::vector<index_t> extents;
@@ -322,16 +323,6 @@ class device_graph_builder {
     return out;
   }
 
-  template <class... P>
-  void note_ties(search_node& node, parameter_list<P...> const*) {
-    static_assert((0 + ... + (std::is_void_v<typename P::tie> ? 0 : 1)) <= 1,
-                  "tessera: a planner takes layers of which at most one parameter is tied; tie the weights of several "
-                  "layers instead");
-    for (void const* const tie : {static_cast<void const*>(nullptr), tie_of<typename P::tie>...})
-      if (tie != nullptr) node.tie = ties_.emplace(tie, static_cast<int>(ties_.size())).first->second;
-    out_.ties = static_cast<int>(ties_.size());
-  }
-
   struct rank_lists {
     rank_edges<Axes> edges;
     std::unordered_map<edge_code, int> taken{};
@@ -360,7 +351,7 @@ class device_graph_builder {
   mesh_sizes<priced_axes> sizes_{};
   mesh_costs<priced_axes> costs_{};
   std::unordered_map<void const*, int> known_{};
-  std::unordered_map<void const*, int> ties_{};
+  tie_numbers ties_{};
   std::unordered_map<int, std::unique_ptr<rank_lists>> lists_{};
 };
 

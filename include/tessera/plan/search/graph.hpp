@@ -96,6 +96,26 @@ namespace detail {
 template <class Node, auto Extents, bool WantsInput, int Forwards>
 inline constexpr char part_mark = 0;
 
+/// Numbers of the weights that layers share, in the order in which a graph meets them.
+class tie_numbers {
+ public:
+  /// That of the shared weight among a layer's parameters, -1 where there is none.
+  template <class... P>
+  int of(parameter_list<P...> const*) {
+    static_assert((0 + ... + (std::is_void_v<typename P::tie> ? 0 : 1)) <= 1,
+                  "tessera: a planner takes layers of which at most one parameter is tied; tie the weights of several "
+                  "layers instead");
+    int number = -1;
+    for (void const* const tie : {static_cast<void const*>(nullptr), tie_of<typename P::tie>...})
+      if (tie != nullptr) number = numbers_.emplace(tie, count()).first->second;
+    return number;
+  }
+  int count() const { return static_cast<int>(numbers_.size()); }
+
+ private:
+  std::unordered_map<void const*, int> numbers_{};
+};
+
 template <class Problem>
 class graph_builder {
   using mesh = typename Problem::mesh;
@@ -186,7 +206,8 @@ class graph_builder {
       node.name = short_type_text<Node>();
       node.layers = 1;
       node.memory_known = layer_of_known_memory<Node, Extents, mesh>;
-      note_ties(node, parameters);
+      node.tie = ties_.of(parameters);
+      out_.ties = ties_.count();
       node.cuts = ways_to_cut<Problem, Node, Extents>();
       for (std::size_t i = 0; i < node.cuts.size(); ++i) {
         each_way<Problem, Node, Extents, WantsInput, Forwards>(node.cuts[i], static_cast<int>(i),
@@ -199,20 +220,10 @@ class graph_builder {
     }
   }
 
-  template <class... P>
-  void note_ties(search_node& node, parameter_list<P...> const*) {
-    static_assert((0 + ... + (std::is_void_v<typename P::tie> ? 0 : 1)) <= 1,
-                  "tessera: a planner takes layers of which at most one parameter is tied; tie the weights of several "
-                  "layers instead");
-    for (void const* const tie : {static_cast<void const*>(nullptr), tie_of<typename P::tie>...})
-      if (tie != nullptr) node.tie = ties_.emplace(tie, static_cast<int>(ties_.size())).first->second;
-    out_.ties = static_cast<int>(ties_.size());
-  }
-
   search_graph<axes> out_{};
   index_t copies_;
   std::unordered_map<void const*, int> known_{};
-  std::unordered_map<void const*, int> ties_{};
+  tie_numbers ties_{};
 };
 
 }  // namespace detail

@@ -258,34 +258,6 @@ struct routes_from {
   }();
 };
 
-template <class Problem, int Rank, int Forwards, int Backwards>
-struct link_table {
-  using links = edge_links<Problem, Rank, Forwards, Backwards>;
-  static constexpr auto& taken = links::places::taken;
-  static constexpr auto& made = links::places::made;
-  static constexpr auto& values = links::places::values;
-  static constexpr int takes = links::takes;
-  static constexpr int value_count = links::places::value_count;
-  struct entry {
-    link_cost cost{};
-    std::int16_t made = 0;
-  };
-  struct row_type {
-    entry at[static_cast<std::size_t>(takes)] = {};
-  };
-  template <int V>
-  static constexpr row_type row = [] {
-    row_type out;
-    for (int k = 0; k < takes; ++k) out.at[k] = {links::cost(V, k), static_cast<std::int16_t>(links::made(V, k))};
-    return out;
-  }();
-  struct row_list {
-    row_type const* at[static_cast<std::size_t>(value_count)];
-  };
-  static constexpr row_list rows = []<int... V>(std::integer_sequence<int, V...>) { return row_list{{&row<V>...}}; }
-  (std::make_integer_sequence<int, value_count>{});
-};
-
 /// The links of tensors of so many bytes: picoseconds, and the place of the value that each starts from, gradient
 /// included.
 struct timed_link {
