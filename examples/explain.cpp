@@ -5,7 +5,7 @@
 
 #include <tessera/layer/activation.hpp>
 #include <tessera/layer/linear.hpp>
-#include <tessera/plan/explain.hpp>
+#include <tessera/plan/explain_search.hpp>
 #include <tessera/plan/machines/ascend_910_server.hpp>
 #include <tessera/plan/strategy_file.hpp>
 
@@ -34,6 +34,12 @@ using pairs = mlp<ts::split_output<tp>, ts::split_input<tp>, ts::data_parallel<d
 
 using server = ts::machine::ascend_910_server;
 
+// [search]
+struct serial : ts::chain<ts::linear<1024, 4096>, ts::gelu,
+                          ts::residual<ts::linear<4096, 4096>>, ts::linear<4096, 1024>> {};
+using search = ts::auto_parallel_search<serial, ts::input<512, 1024>, world, server>;
+// [search]
+
 }  // namespace
 
 int main() {
@@ -47,6 +53,12 @@ int main() {
   std::ofstream(folder / "plan.html") << plan.html();
   std::ofstream(folder / "plan.json") << plan.to_json().dump(1);
   // [explain]
+
+  // [others]
+  const auto found = ts::explain_search<search>();
+  std::cout << found.table();
+  std::ofstream(folder / "found.html") << found.html();
+  // [others]
 
   // [spell]
   std::cout << "using pinned = " << ts::spell<pairs>() << ";\n";

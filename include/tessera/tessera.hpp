@@ -37,6 +37,7 @@
 #include <tessera/plan/auto_parallel.hpp>
 #include <tessera/plan/collectives.hpp>
 #include <tessera/plan/explain.hpp>
+#include <tessera/plan/explain_search.hpp>
 #include <tessera/plan/machine_file.hpp>
 #include <tessera/plan/machines/a100_server.hpp>
 #include <tessera/plan/machines/ascend_910_server.hpp>

@@ -6,6 +6,8 @@
 #include <tessera/plan/search/limited_plan.hpp>
 #include <tessera/plan/search/model_search.hpp>
 
+#include <limits>
+
 namespace tessera {
 
 namespace detail {
@@ -158,6 +160,7 @@ struct auto_parallel_search {
                 "tessera: a search has one only<...>; name all split words in it");
   static_assert((0 + ... + int{detail::is_limit<Options>::value}) < 2,
                 "tessera: a search has one memory limit; state one memory_limit<...> or machine_memory<...>");
+  using input = Input;
   using allowed = detail::option_or_t<detail::is_only, detail::allow_all, Options...>;
   using limit = detail::option_or_t<detail::is_limit, detail::no_limit, Options...>;
   using problem = search_problem<Mesh, Machine, float, allowed, 100>;
@@ -171,21 +174,29 @@ struct auto_parallel_search {
                 "tessera: no plan of this model uses only the splits that are allowed, with the words that its layers "
                 "have; allow more in only<...>");
 
- private:
-  static constexpr auto choose() {
-    using free = detail::unlimited_plan<problem, serial, search>;
-    if constexpr (std::is_same_v<limit, detail::no_limit>)
-      return std::type_identity<free>{};
-    else
-      return detail::plan_within<problem, serial, Input, limit::template bytes<Machine>,
-                                 detail::copies_of<typename limit::optimizer>(), free>();
-  }
+  /// How many values the optimizer of the limit remembers of each parameter.
   static constexpr index_t copies = [] {
     if constexpr (std::is_same_v<limit, detail::no_limit>)
       return index_t{0};
     else
       return detail::copies_of<typename limit::optimizer>();
   }();
+  /// What a device may keep.
+  static constexpr index_t most_bytes = [] {
+    if constexpr (std::is_same_v<limit, detail::no_limit>)
+      return std::numeric_limits<index_t>::max();
+    else
+      return limit::template bytes<Machine>;
+  }();
+
+ private:
+  static constexpr auto choose() {
+    using free = detail::unlimited_plan<problem, serial, search>;
+    if constexpr (std::is_same_v<limit, detail::no_limit>)
+      return std::type_identity<free>{};
+    else
+      return detail::plan_within<problem, serial, Input, most_bytes, copies, free>();
+  }
   using chosen = typename decltype(choose())::type;
 
  public:

@@ -50,12 +50,13 @@ svg text { fill: var(--faint); font-size: 12px; }
 .peak { stroke: var(--backward); stroke-dasharray: 6 4; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; text-align: left; }
+table { font-size: .9em; }
+th, td { padding: .3rem .45rem; border-bottom: 1px solid var(--line); vertical-align: top; text-align: left; }
 th { color: var(--faint); font-weight: 600; }
 th.n, td.n { text-align: right; white-space: nowrap; }
 td.name, td.where { font-family: ui-monospace, monospace; font-size: .85rem; }
 td.where { white-space: nowrap; }
-td.small { color: var(--faint); font-size: .85rem; min-width: 16rem; }
+td.small { color: var(--faint); font-size: .85rem; min-width: 13rem; }
 tr.all td { font-weight: 600; border-bottom: 0; }
 .share { display: block; height: 3px; margin: 2px 0 0 auto; border-radius: 2px; }
 pre { background: var(--band); padding: 1rem; overflow-x: auto; border-radius: 6px; }
@@ -203,6 +204,23 @@ inline std::string html_table(explanation const& e) {
   return out + "</tbody></table></div>\n";
 }
 
+/// A table of text; of numbers those columns from `first` to `last`.
+template <class Row>
+std::string html_rows(std::vector<Row> const& rows, std::size_t first, std::size_t last) {
+  std::string out = "<div class=\"wide\"><table>\n";
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const std::string tag = r == 0 ? "th" : "td";
+    out += r == 0 ? "<thead><tr>" : "<tr>";
+    for (std::size_t c = 0; c < rows[r].size(); ++c) {
+      const bool number = c >= first && c <= last;
+      out += "<" + tag + (number ? " class=\"n\">" : r > 0 ? " class=\"name\">" : ">") + escape_xml(rows[r][c]) + "</" +
+             tag + ">";
+    }
+    out += r == 0 ? "</tr></thead>\n<tbody>\n" : "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
 inline std::string html_key(std::vector<std::array<std::string_view, 2>> const& names) {
   std::string out = "<p class=\"key\">";
   for (auto const& [kind, name] : names)
@@ -241,6 +259,12 @@ inline std::string explanation::html() const {
                                {"backward", "the most of a step, with all that is there for a moment"}});
   }
   out += "<h2>Layers</h2>\n" + detail::html_table(*this);
+  if (others && !others->runners_up.empty())
+    out += "<h2>Runners-up</h2>\n<p class=\"under\">The best plan that cuts a layer in another way, and by how much its "
+           "step is longer, by the cost of the search.</p>\n" +
+           detail::html_rows(detail::table_of(others->runners_up), 4, 4);
+  if (others && !others->plans.empty())
+    out += "<h2>The best plans</h2>\n" + detail::html_rows(detail::table_of(others->plans), 0, 3);
   return out + "<h2>Model</h2>\n<pre>" + escape_xml(model) + "</pre>\n</body>\n</html>\n";
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/plan/alternatives.hpp>
 #include <tessera/plan/layer_rows.hpp>
 #include <tessera/plan/step_timeline.hpp>
 #include <tessera/plan/training_memory.hpp>
@@ -68,12 +69,14 @@ struct explanation {
   std::vector<timed_part> timeline{};       ///< see `step_timeline`; of a pipeline none
   /// Of `timeline`: what is there from step to step, and what layers keep; without workspace.
   std::vector<memory_moment> moments{};
+  std::optional<plan_alternatives> others{};  ///< where `explain_search` made it
 
-  /// A line for each layer, then those of the step and of memory.
+  /// A line for each layer, those of the step and of memory, then those of other plans.
   std::string table() const;
   /// All of it, with seconds and bytes as numbers.
   nlohmann::ordered_json to_json() const;
-  /// A page for a browser that needs nothing else: the table, what runs when, and memory over time.
+  /// A page for a browser that needs nothing else: the table, what runs when, memory over time, and other
+  /// plans.
   std::string html() const;  // plan/explain_html.hpp
 };
 
@@ -150,6 +153,30 @@ inline std::vector<table_row> table_of(explanation const& e) {
   return rows;
 }
 
+/// The heads of columns, and a row for each layer: how it could be cut otherwise.
+inline std::vector<std::array<std::string, 5>> table_of(std::vector<runner_up> const& runners_up) {
+  std::vector<std::array<std::string, 5>> rows{{"place", "layer", "split", "next best", "loses"}};
+  for (runner_up const& one : runners_up)
+    rows.push_back({one.path, one.layer, one.split, one.lost ? one.other : "none",
+                    one.lost ? seconds_text(*one.lost) : ""});
+  return rows;
+}
+/// The same, and a row for each of the best plans.
+inline std::vector<std::array<std::string, 5>> table_of(std::vector<ranked_plan> const& plans) {
+  std::vector<std::array<std::string, 5>> rows{{"plan", "step", "loses", "kept", "cuts otherwise"}};
+  constexpr std::size_t most = 3;
+  for (std::size_t p = 0; p < plans.size(); ++p) {
+    auto const& changes = plans[p].changes;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(most, changes.size()); ++i) text += (i > 0 ? "; " : "") + changes[i];
+    if (changes.size() > most) text += "; and " + std::to_string(changes.size() - most) + " more";
+    rows.push_back({std::to_string(p + 1), seconds_text(plans[p].seconds),
+                    seconds_text(plans[p].seconds - plans.front().seconds),
+                    bytes_text(static_cast<double>(plans[p].bytes)), text});
+  }
+  return rows;
+}
+
 /// Names and values of a step, for people.
 inline std::vector<std::array<std::string, 2>> sums_of(explanation const& e) {
   const auto seconds = [](double x) { return seconds_text(x); };
@@ -188,31 +215,35 @@ inline char const* kind_text(timed_part::kind what) {
   return "";
 }
 
-}  // namespace detail
-
-inline std::string explanation::table() const {
-  const auto rows = detail::table_of(*this);
-  detail::table_row heads{};
-  std::array<std::size_t, std::tuple_size_v<detail::table_row>> widths{};
+/// Lines of columns; those from `first_number` on, but for the last one, end below each other.
+template <class Row>
+std::string aligned(std::vector<Row> const& rows, std::size_t first_number) {
+  std::array<std::size_t, std::tuple_size_v<Row>> widths{};
   for (auto const& row : rows)
     for (std::size_t c = 0; c + 1 < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   std::string text;
-  const auto line = [&](std::string one) {
-    one.erase(one.find_last_not_of(' ') + 1);
-    text += one + "\n";
-  };
   for (auto const& row : rows) {
-    std::string one;
+    std::string line;
     for (std::size_t c = 0; c < row.size(); ++c) {
       const std::string space(widths[c] - std::min(widths[c], row[c].size()), ' ');
-      one += (c >= detail::first_number ? space + row[c] : row[c] + space) + "  ";
+      line += (c >= first_number ? space + row[c] : row[c] + space) + "  ";
     }
-    line(std::move(one));
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
   }
+  return text;
+}
+
+}  // namespace detail
+
+inline std::string explanation::table() const {
+  std::string text = detail::aligned(detail::table_of(*this), detail::first_number);
   for (auto const& [name, value] : detail::sums_of(*this)) {
     constexpr std::size_t width = 26;
-    line(name + std::string(width - std::min(width, name.size()), ' ') + value);
+    text += name + std::string(width - std::min(width, name.size()), ' ') + value + '\n';
   }
+  if (others && !others->runners_up.empty()) text += '\n' + detail::aligned(detail::table_of(others->runners_up), 4);
+  if (others && !others->plans.empty()) text += '\n' + detail::aligned(detail::table_of(others->plans), 1);
   return text;
 }
 
@@ -277,6 +308,7 @@ inline nlohmann::ordered_json explanation::to_json() const {
   out["memory_over_time"] = json::array();
   for (auto const& moment : moments)
     out["memory_over_time"].push_back({{"seconds", moment.seconds}, {"bytes", moment.bytes}});
+  if (others) out["others"] = detail::json_of(*others);
   return out;
 }
 

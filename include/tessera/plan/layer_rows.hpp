@@ -23,6 +23,18 @@ struct layer_row {
 
 namespace detail {
 
+/// A layer as it is written in a serial model, for its name.
+template <class Layer>
+struct unsplit_layer {
+  using type = Layer;
+};
+template <class Layer>
+requires requires {
+  typename Layer::unsplit;
+}
+struct unsplit_layer<Layer> : unsplit_layer<typename Layer::unsplit> {
+};
+
 /// Writes the rows of a bound model.
 template <device_mesh Mesh>
 struct row_writer {
@@ -51,7 +63,7 @@ template <class Layer, class Mesh, class Flow>
 struct layer_rows_of<bound_layer<Layer, Mesh, Flow>> {
   using bound = bound_layer<Layer, Mesh, Flow>;
   static void append(row_writer<Mesh>& to) {
-    auto& row = to.add(spell_type<Layer>("").line(false), bound::resolved.operand[0], Flow::extents,
+    auto& row = to.add(spell_type<typename unsplit_layer<Layer>::type>("").line(false), bound::resolved.operand[0], Flow::extents,
                        bound::resolved.output, bound::output_extents);
     for (int a = 0; a < Mesh::axes; ++a)
       if (const int cut = bound::rules.find(bound::resolved.letter[a]); cut >= 0)

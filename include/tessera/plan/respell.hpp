@@ -17,6 +17,8 @@ namespace tessera {
 /// among their options.
 template <class Layer, class... Words>
 struct split_as : Layer {
+  using unsplit = Layer;
+
  private:
   template <class... Own>
   static detail::word_list<Own..., Words...> joined(detail::word_list<Own...>);

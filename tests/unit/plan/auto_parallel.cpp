@@ -60,10 +60,7 @@ auto planner_of() {
   using problem = typename Search::problem;
   auto graph = graph_of<problem, Model, Input::extents>(remembers::values_per_element());
   constexpr auto output = detail::after_node<detail::bare<Model>, Input::extents>::extents;
-  for (const edge_code code : all_edges(graph.mesh, output.rank, true, false)) {
-    const search_time loss = detail::loss_time<problem, output>(code);
-    graph.loss_times.push_back(loss < detail::unreachable_time ? loss : -1);
-  }
+  graph.loss_times = detail::loss_times<problem, output>();
   return planner<problem::mesh::axes>(std::move(graph));
 }
 

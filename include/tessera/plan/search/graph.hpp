@@ -42,6 +42,8 @@ struct search_node {
 
   /// Of a layer: how it can be cut, what a device with the largest blocks keeps for it then, and how it can run.
   std::vector<detail::letter_cuts> cuts{};
+  std::string letters{};                      ///< of what they cut
+  std::vector<std::string_view> cut_words{};  ///< by letter: its split word
   std::vector<index_t> cut_bytes{};
   std::vector<layer_way> ways{};
   int tie = -1;              ///< which of the weights of the graph that several layers share is among its own
@@ -209,10 +211,15 @@ class graph_builder {
       node.tie = ties_.of(parameters);
       out_.ties = ties_.count();
       node.cuts = ways_to_cut<Problem, Node, Extents>();
+      constexpr index_rules rules = Node::template rules<Extents>();
+      for (int i = 0; i < rules.count; ++i) {
+        node.letters += rules.cuts[i].letter;
+        node.cut_words.push_back(rules.cuts[i].word);
+      }
       for (std::size_t i = 0; i < node.cuts.size(); ++i) {
         each_way<Problem, Node, Extents, WantsInput, Forwards>(node.cuts[i], static_cast<int>(i),
                                                                [&](layer_way const& way) { node.ways.push_back(way); });
-        const auto resolved = lay_out<axes>(Node::template rules<Extents>(), node.cuts[i]);
+        const auto resolved = lay_out<axes>(rules, node.cuts[i]);
         // What a recomputed part makes again lives only while its own backward runs.
         const bool keeps = (WantsInput || learning<Node>)&&Forwards == 1;
         node.cut_bytes.push_back(bytes_of_cut<Problem, Node, Extents>(resolved, keeps, copies_, parameters));

@@ -10,10 +10,14 @@
 
 namespace tessera::detail {
 
-/// A cut of one layer that a search may not choose; layers are counted in order of forward.
-struct banned_cut {
+/// Cuts of one layer that a search may not choose; layers are counted in order of forward.
+struct banned_cuts {
   int layer = -1;
-  int cut = -1;
+  std::vector<int> cuts{};
+
+  bool has(int of_layer, int cut) const {
+    return of_layer == layer && std::find(cuts.begin(), cuts.end(), cut) != cuts.end();
+  }
 };
 
 /// One search through a graph under one rule: labels before and after each part of a chain, and tables of residuals.
@@ -62,8 +66,8 @@ class label_search : public label_links<Axes> {
   /// `ties` are the ways to cut weights that several layers share. Labels are left out that any of the bounds rules
   /// out.
   label_search(search_graph<Axes> const& graph, run_links<Axes>& links, label_rule const& rule,
-               std::vector<edge_code> ties, banned_cut banned, std::vector<label_bounds> bounds = {})
-      : base(links, rule), graph_(graph), ties_(std::move(ties)), banned_(banned), bounds_(std::move(bounds)) {}
+               std::vector<edge_code> ties, banned_cuts banned, std::vector<label_bounds> bounds = {})
+      : base(links, rule), graph_(graph), ties_(std::move(ties)), banned_(std::move(banned)), bounds_(std::move(bounds)) {}
 
   search_graph<Axes> const& graph() const { return graph_; }
   search_node const& at(int node) const { return graph_.nodes[static_cast<std::size_t>(node)]; }
@@ -203,7 +207,7 @@ class label_search : public label_links<Axes> {
     const edge_code tie = n.tie < 0 ? 0 : ties_[static_cast<std::size_t>(n.tie)];
     const index_t least = n.least_bytes();
     for (layer_way const& way : n.ways)
-      if ((tie == 0 || way.tie == tie) && (layer != banned_.layer || way.cut != banned_.cut))
+      if ((tie == 0 || way.tie == tie) && !banned_.has(layer, way.cut))
         f(way, n.cut_bytes[static_cast<std::size_t>(way.cut)] - least);
   }
   /// Calls `f(made, time)` for what a word makes of a label's value.
@@ -349,7 +353,7 @@ class label_search : public label_links<Axes> {
 
   search_graph<Axes> const& graph_;
   std::vector<edge_code> ties_;
-  banned_cut banned_;
+  banned_cuts banned_;
   std::vector<label_bounds> bounds_;
   run whole_{};
   std::map<int, line> lines_{};

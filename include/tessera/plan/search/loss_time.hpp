@@ -2,6 +2,8 @@
 
 #include <tessera/plan/search/front.hpp>
 
+#include <vector>
+
 namespace tessera::detail {
 
 /// What the loss takes, by the way in which it takes the output: with the gradient whole, its time included.
@@ -25,6 +27,17 @@ constexpr search_time loss_time(edge_code code) {
     }
     return picoseconds(seconds);
   }
+}
+
+/// The same for a graph (`search_graph::loss_times`).
+template <class Problem, auto Extents>
+std::vector<search_time> loss_times() {
+  std::vector<search_time> times;
+  for (const edge_code code : all_edges(Problem::mesh::value, Extents.rank, true, false)) {
+    const search_time loss = loss_time<Problem, Extents>(code);
+    times.push_back(loss < unreachable_time ? loss : -1);
+  }
+  return times;
 }
 
 }  // namespace tessera::detail

@@ -4,6 +4,7 @@
 #include <tessera/plan/search/bound_finder.hpp>
 #include <tessera/plan/search/search_plan.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -13,9 +14,9 @@ namespace tessera {
 struct plan_request {
   /// The most bytes that layers may keep on the device with the largest blocks, counted as `graph_of` does.
   index_t most_bytes = std::numeric_limits<index_t>::max();
-  /// A cut of a layer that is not wanted (-1: none): the layer by its place in `search_plan::cuts`.
+  /// A layer some of whose cuts are not wanted (-1: none), by its place in `search_plan::cuts`, and these cuts.
   int without_layer = -1;
-  int without_cut = -1;
+  std::vector<int> without_cuts{};
 };
 
 /// A layer of a graph, as often as it comes.
@@ -70,12 +71,13 @@ class planner {
     return checked(search(of_bytes(), {}), {}).front();
   }
 
-  /// For each layer, the best plan that cuts it in another way than `plan` does; nothing where there is none.
+  /// For each layer, the best plan that cuts it in another way than `plan` does, the same by axes in another order apart;
+  /// nothing where there is none.
   std::vector<std::optional<search_plan>> runners_up(search_plan const& plan, plan_request request = {}) {
     std::vector<std::optional<search_plan>> out;
     for (std::size_t i = 0; i < plan.cuts.size(); ++i) {
       request.without_layer = static_cast<int>(i);
-      request.without_cut = plan.cuts[i];
+      request.without_cuts = cuts_like(graph_.nodes[static_cast<std::size_t>(layers_[i].node)], plan.cuts[i]);
       out.push_back(find(request));
     }
     return out;
@@ -105,6 +107,16 @@ class planner {
 
   static bool fit(std::vector<search_plan> const& plans, index_t most_bytes) {
     return std::all_of(plans.begin(), plans.end(), [&](search_plan const& p) { return p.bytes <= most_bytes; });
+  }
+
+  /// The cuts that give each axis the same letter.
+  static std::vector<int> cuts_like(search_node const& n, int cut) {
+    std::vector<int> like;
+    auto const& letters = n.cuts[static_cast<std::size_t>(cut)].letter;
+    for (std::size_t i = 0; i < n.cuts.size(); ++i)
+      if (static_cast<int>(i) == cut || (!n.letters.empty() && std::equal(letters, letters + Axes, n.cuts[i].letter)))
+        like.push_back(static_cast<int>(i));
+    return like;
   }
 
   std::optional<search_plan> find(plan_request const& request) {
@@ -159,7 +171,7 @@ class planner {
   /// each of the bounds says by its rule.
   std::vector<search_plan> search(rule_type const& rule, plan_request const& request,
                                   std::vector<std::pair<rule_type, double>> const& limits = {}) {
-    const detail::banned_cut banned{request.without_layer, request.without_cut};
+    const detail::banned_cuts banned{request.without_layer, request.without_cuts};
     std::vector<search_plan> all;
     std::vector<edge_code> ties(tie_cuts_.size(), 0);
     const auto go = [&](auto const& self, std::size_t tie) -> void {
