@@ -29,10 +29,7 @@ using namespace tessera;
 
 template <int Size>
 struct devices : axis<Size> {};
-#ifndef TESSERA_ASCEND_CHIP
-#define TESSERA_ASCEND_CHIP ascend_910b
-#endif
-using kernels = with_fallback<ascend<TESSERA_ASCEND_CHIP>, eigen>;
+using kernels = with_fallback<ascend<ascend_910b>, eigen>;
 
 template <class Dp>
 using mlp = parallel<chain<linear<6, 8>, relu, linear<8, 3>>, data_parallel<Dp>>;

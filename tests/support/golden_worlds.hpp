@@ -3,14 +3,36 @@
 #include "support/golden.hpp"
 #include "support/worlds.hpp"
 
+#ifdef TESSERA_TESTS_ON_ASCEND
+#include "ascend/devices.hpp"
+#endif
+
+#include <tessera/backend/transfer.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/redistribute/to.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <type_traits>
 
 /// Runs reference cases on the meshes that this test run has ranks for, with every cut of an operator.
 namespace golden {
+
+#ifdef TESSERA_TESTS_ON_ASCEND
+inline constexpr bool on_devices = true;
+template <class Mesh>
+using serial_team = job::devices<Mesh>;
+template <class Mesh>
+using parallel_team = job::devices<Mesh>;
+inline auto serial_world() { return job::team_world(); }
+inline auto parallel_world() { return job::team_world(); }
+#else
+inline constexpr bool on_devices = false;
+using worlds::parallel_team;
+using worlds::serial_team;
+inline auto serial_world() { return tessera::serial_comm{}; }
+inline auto parallel_world() { return tessera::mpi_comm{}; }
+#endif
 
 template <int Size>
 struct first_axis : tessera::axis<Size> {};
@@ -102,7 +124,7 @@ auto put_gradient(Team& team, array const& a) {
 /// A tensor's values in C order, gathered from all ranks.
 template <tessera::sharded_tensor Y>
 std::vector<double> values_of(Y const& y) {
-  const auto all = tessera::gather(y);
+  const auto all = tessera::to_host(y.where().kernels(), tessera::gather(y));
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(all.size()));
   walk(all.extents(), [&](auto const& at) {
@@ -117,20 +139,37 @@ void expect(trial& t, std::string const& name, Y const& y) {
   t.expect(name, {y.extents().extents.begin(), y.extents().extents.end()}, values_of(y));
 }
 
+/// Elements in the memory of the backend, for the host.
+template <class Team, class T>
+std::vector<T> on_host(Team& team, T const* elements, index_t count) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  team.kernels().download(elements, values.data(), count);
+  return values;
+}
+
+/// Gives a tensor's block other elements of the backend's memory.
+template <tessera::sharded_tensor Y, class T>
+void assign(Y& y, T const* elements) {
+  const auto from = on_host(y.where(), elements, y.local().size());
+  tessera::detail::write_on_host(y.where().kernels(), y.local(), [&](auto to) {
+    std::transform(from.begin(), from.end(), to.data, [](T v) { return static_cast<typename Y::value_type>(v); });
+  });
+}
+
 /// The meshes that fit the ranks of this test run.
 struct teams {
-  std::optional<worlds::serial_team<single_mesh>> single{};
-  std::optional<worlds::parallel_team<pair_mesh>> pair{};
-  std::optional<worlds::parallel_team<line_mesh>> line{};
-  std::optional<worlds::parallel_team<square_mesh>> square{};
+  std::optional<serial_team<single_mesh>> single{};
+  std::optional<parallel_team<pair_mesh>> pair{};
+  std::optional<parallel_team<line_mesh>> line{};
+  std::optional<parallel_team<square_mesh>> square{};
 
   teams() {
-    const tessera::mpi_comm world;
-    if (world.size() == 1) single.emplace(tessera::serial_comm{});
-    if (world.size() == 2) pair.emplace(world);
-    if (world.size() == 4) {
-      line.emplace(world);
-      square.emplace(world);
+    const int ranks = worlds::size();
+    if (ranks == 1) single.emplace(serial_world());
+    if (ranks == 2) pair.emplace(parallel_world());
+    if (ranks == 4) {
+      if constexpr (!on_devices) line.emplace(parallel_world());
+      square.emplace(parallel_world());
     }
   }
 };
@@ -198,17 +237,34 @@ void run_cuts(teams& all, test_case const& c) {
   }
 }
 
+template <class Op, char... Letters>
+void run_cuts_on_devices(teams& all, test_case const& c) {
+  if (all.single) run_once<Op, float, cuts<single_mesh>>(*all.single, c);
+  if (all.pair) (run_once<Op, float, cuts<pair_mesh, Letters>>(*all.pair, c), ...);
+  if (!all.square) return;
+  constexpr char letters[] = {Letters..., '-'};
+  constexpr int neighbours = std::max(1, static_cast<int>(sizeof...(Letters)) - 1);
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    if constexpr (sizeof...(Letters) > 0)
+      (run_once<Op, float, cuts<square_mesh, letters[I], letters[I + 1]>>(*all.square, c), ...);
+  }(std::make_integer_sequence<int, neighbours>{});
+}
+
 }  // namespace detail
 
 /// Runs a case with every assignment of the letters to the axes of the meshes at hand: on one rank in float and double,
-/// on lines of ranks in float, on the square in double.
+/// on lines of ranks in float, on the square in double; on devices in float, on the square each letter beside the next.
 ///
 /// `Op::run<T, Cuts>(team, trial)` computes and compares; `Op::takes<Cuts>()`, where it exists, says whether the
 /// operator has this cut.
 template <class Op, char... Letters>
 bool run_cuts(teams& all, test_case const& c) {
-  detail::run_cuts<Op, float, Letters...>(all, c);
-  detail::run_cuts<Op, double, Letters...>(all, c);
+  if constexpr (on_devices) {
+    detail::run_cuts_on_devices<Op, Letters...>(all, c);
+  } else {
+    detail::run_cuts<Op, float, Letters...>(all, c);
+    detail::run_cuts<Op, double, Letters...>(all, c);
+  }
   return true;
 }
 

@@ -64,7 +64,7 @@ struct steps {
     }
     t.expect(name + "_after", t[name + "_after"].extents, after);
     Of::expect_state(t, name, state, [&](std::string const& array, auto const& memory) {
-      value.local() = memory.reshaped(value.local().extents());
+      golden::assign(value, memory.read().data);
       golden::expect(t, array, value);
     });
   }

@@ -69,13 +69,10 @@ struct residual_block_case {
     template <class X>
     auto backward(image const& dy, X const& x) {
       const auto sums = op::batch_norm_backward_sums(convolved, dy, statistics);
-      auto d_beta = gamma;
-      auto d_gamma = gamma;
-      const index_t channels = gamma.local().size();
-      d_beta.local() = tensor<T, 1>(shape<1>{{channels}});
-      d_gamma.local() = tensor<T, 1>(shape<1>{{channels}});
-      std::copy_n(sums.data(), channels, d_beta.write().data);
-      std::copy_n(sums.data() + channels, channels, d_gamma.write().data);
+      sharded<T, 1, Channels, Team> d_beta(team, gamma.extents());
+      sharded<T, 1, Channels, Team> d_gamma(team, gamma.extents());
+      golden::assign(d_beta, sums.read().data);
+      golden::assign(d_gamma, sums.read().data + gamma.local().size());
       golden::expect(t, "grad_bn" + number + "_bias", d_beta);
       golden::expect(t, "grad_bn" + number + "_weight", d_gamma);
 
@@ -102,7 +99,7 @@ struct residual_block_case {
     sharded<T, 1, Channels, Team> mean;
     sharded<T, 1, Channels, Team> variance;
     image convolved{};
-    channel_statistics<typename Team::backend::memory> statistics{};
+    channel_statistics<typename Team::backend::memory, typename Team::backend::statistic> statistics{};
     bool training = true;
   };
 };

@@ -13,7 +13,9 @@
 #include <tessera/train/token_batches.hpp>
 #include <tessera/train/weights.hpp>
 
-// Training in memory that the host cannot reach gives the bits that it gives in the host's.
+// Training in memory that the host cannot reach gives the bits that it gives in the host's; on the double of Ascend,
+// whose kernels are others, the same numbers. Adam's `epsilon` is large for that: gradients of nothing but rounding,
+// such as those of a bias before a batch norm, else make whole steps.
 
 namespace {
 
@@ -85,7 +87,7 @@ template <int Dp, int Tp, int Level>
 void gpt_alike() {
   near_and_far<world<Dp, Tp>>([](auto& team, witness& seen) {
     train<gpt<11, dp<Dp>, tp<Tp>, optimizer_parallel<dp<Dp>, Level>>>(team, seen, shape<2>{{8, 7}}, 11, 3,
-                                                                      adamw{.learning_rate = 0.01});
+                                                                      adamw{.learning_rate = 0.01, .epsilon = 1e-2});
   });
 }
 
@@ -116,7 +118,8 @@ void files_alike() {
   near_and_far<world<Dp, Tp>>([](auto& team, witness& seen) {
     const shared_folder folder;
     const auto trainer_of = [](auto& net) {
-      return trainer(net, cross_entropy{}, adam{.learning_rate = 0.01}, {.schedule = cosine_rate{0.01, 20}});
+      return trainer(net, cross_entropy{}, adam{.learning_rate = 0.01, .epsilon = 1e-2},
+                     {.schedule = cosine_rate{0.01, 20}});
     };
     auto net = team.template make<by_output<dp<Dp>, tp<Tp>>>(seed{4});
     auto first = trainer_of(net);
@@ -138,7 +141,7 @@ template <int Dp, int Tp>
 void texts_alike() {
   near_and_far<world<Dp, Tp>>([](auto& team, witness& seen) {
     auto net = team.template make<gpt<11, dp<Dp>, tp<Tp>>>(seed{4});
-    trainer fit(net, cross_entropy{}, adamw{.learning_rate = 0.01});
+    trainer fit(net, cross_entropy{}, adamw{.learning_rate = 0.01, .epsilon = 1e-2});
     const auto text = worlds::labels(7 * 24 + 1, 11, 3);
     const token_batches all{text, 7, 8, {.seed = 3}};
     for (const double loss : fit.fit(all, epochs{1})) seen("loss", loss);
@@ -148,36 +151,11 @@ void texts_alike() {
 
 }  // namespace
 
+#ifndef TESSERA_TESTS_ON_ASCEND  // ascend/training.cpp and ascend/session.cpp are its own
 TEST_CASE("device memory: twenty steps of an MLP, clipped, with a loss scale") {
   mlp_alike<1, 1>();
   mlp_alike<2, 1>();
   mlp_alike<2, 2>();
-}
-
-TEST_CASE("device memory: a ResNet whose activations are computed twice") {
-  resnet_alike<1, 1>();
-  resnet_alike<2, 1>();
-  resnet_alike<2, 2>();
-}
-
-TEST_CASE("device memory: a language model whose ranks divide what its optimizer remembers, gradients and parameters") {
-  gpt_alike<1, 1, 1>();
-  gpt_alike<2, 1, 1>();
-  gpt_alike<2, 1, 2>();
-  gpt_alike<1, 2, 1>();
-  gpt_alike<2, 2, 3>();
-}
-
-TEST_CASE("device memory: a pipeline of micro-batches whose rows come at run time") {
-  using words = mesh<stages, dp<2>>;
-  near_and_far<mesh<stages>>([](auto& team, witness& seen) {
-    using model = parallel<chain<linear<12, 20>, relu, linear<20, 9>, relu, linear<9, 7>>, pipeline<stages>>;
-    pipeline_steps<model>(team, seen);
-  });
-  near_and_far<words>([](auto& team, witness& seen) {
-    using model = parallel<tessera::model::gpt<11, 9, 8, 4, 2>, data_parallel<dp<2>>, pipeline<stages>>;
-    train<model>(team, seen, shape<2>{{8, 7}}, 11, 2, adam{});
-  });
 }
 
 TEST_CASE("device memory: a session makes the communicator that its backend asks for") {
@@ -192,6 +170,37 @@ TEST_CASE("device memory: a session makes the communicator that its backend asks
   steps(usual, near);
   steps(device, far_away);
   CHECK(far_away.first_difference(near) == "");
+}
+#endif
+
+TEST_CASE("device memory: a ResNet whose activations are computed twice") {
+  resnet_alike<1, 1>();
+  resnet_alike<2, 2>();
+#ifndef TESSERA_TESTS_ON_ASCEND  // ascend/training.cpp has these splits
+  resnet_alike<2, 1>();
+#endif
+}
+
+TEST_CASE("device memory: a language model whose ranks divide what its optimizer remembers, gradients and parameters") {
+  gpt_alike<1, 1, 1>();
+  gpt_alike<2, 1, 2>();
+  gpt_alike<2, 2, 3>();
+#ifndef TESSERA_TESTS_ON_ASCEND
+  gpt_alike<2, 1, 1>();
+  gpt_alike<1, 2, 1>();
+#endif
+}
+
+TEST_CASE("device memory: a pipeline of micro-batches whose rows come at run time") {
+  using words = mesh<stages, dp<2>>;
+  near_and_far<mesh<stages>>([](auto& team, witness& seen) {
+    using model = parallel<chain<linear<12, 20>, relu, linear<20, 9>, relu, linear<9, 7>>, pipeline<stages>>;
+    pipeline_steps<model>(team, seen);
+  });
+  near_and_far<words>([](auto& team, witness& seen) {
+    using model = parallel<tessera::model::gpt<11, 9, 8, 4, 2>, data_parallel<dp<2>>, pipeline<stages>>;
+    train<model>(team, seen, shape<2>{{8, 7}}, 11, 2, adam{.epsilon = 1e-2});
+  });
 }
 
 TEST_CASE("device memory: batches from datasets, evaluation, checkpoints and exported weights") {

@@ -29,6 +29,17 @@ struct run_result {
   std::map<std::string, std::vector<double>> parameters;
 };
 
+template <class Team, class Net>
+auto whole_parameters(Team& team, Net& net) {
+  std::map<std::string, std::vector<double>> all;
+  eigen host;
+  net.for_each_parameter([&](std::string const& name, auto const& value) {
+    const auto whole = from_host(host, to_host(team.kernels(), gather(value)));
+    all[name].assign(whole.read().begin(), whole.read().end());
+  });
+  return all;
+}
+
 template <class T, class Model, class Team, int Rank, class Optimizer>
 run_result train(Team& team, shape<Rank> const& extents, index_t classes, Optimizer optimizer, options choice) {
   auto net = team.template make<Model, T>(seed{7});
@@ -42,11 +53,7 @@ run_result train(Team& team, shape<Rank> const& extents, index_t classes, Optimi
         worlds::rows_of(worlds::labels(rows, classes, static_cast<std::uint64_t>(s)), output_rows(net, rows));
     result.losses.push_back(fit.step(x, labels));
   }
-  eigen host;
-  net.for_each_parameter([&](std::string const& name, auto const& value) {
-    const auto whole = from_host(host, to_host(team.kernels(), gather(value)));
-    result.parameters[name].assign(whole.data(), whole.data() + whole.size());
-  });
+  result.parameters = whole_parameters(team, net);
   return result;
 }
 

@@ -1,7 +1,7 @@
+#include "ascend/chip.hpp"
 #include "support/listener.hpp"
 #include "support/on_host.hpp"
 
-#include <tessera/backend/ascend.hpp>
 #include <tessera/backend/with_fallback.hpp>
 
 #include <doctest/doctest.h>
@@ -13,10 +13,6 @@
 #define TESSERA_FLOAT_STATISTICS true
 
 // Products of the first 910 are of FP16: it passes where the double of CANN is told to multiply in full.
-#ifndef TESSERA_ASCEND_CHIP
-#define TESSERA_ASCEND_CHIP ascend_910
-#endif
-
 namespace tessera::test {
 namespace {
 
@@ -32,7 +28,7 @@ struct acl_of_program : worlds::listener {
 REGISTER_LISTENER("acl", 1, acl_of_program);
 
 // Sums of moments of batch norm, which the backend gathers instead, are those of Eigen.
-using suite_kernels = on_host<with_fallback<ascend<TESSERA_ASCEND_CHIP>, eigen>>;
+using suite_kernels = on_host<with_fallback<ascend<job::chip_here>, eigen>>;
 }  // namespace
 }  // namespace tessera::test
 
