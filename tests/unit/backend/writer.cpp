@@ -13,14 +13,16 @@ using detail::eigen_kernels::writer;
 template <class T>
 bool writes_exactly(index_t begin, index_t count, bool in_place) {
   tensor<T, 1> from({begin + count + 64});
-  for (index_t i = 0; i < from.size(); ++i) from(i) = static_cast<T>(i % 1000 + 1);
+  T* const values = from.data();
+  for (index_t i = 0; i < from.size(); ++i) values[i] = static_cast<T>(i % 1000 + 1);
   tensor<T, 1> to = from.clone();
-  T const* source = in_place ? to.data() + begin : from.data() + begin;
+  T const* source = (in_place ? to.data() : values) + begin;
   writer<T>(count, in_place)(to.data() + begin, count, [source]<class V>(index_t i) {
     return Eigen::internal::padd(load<V>(source + i), load<V>(source + i));
   });
+  T const* const written = to.data();
   for (index_t i = 0; i < to.size(); ++i)
-    if (to(i) != (i >= begin && i < begin + count ? 2 : 1) * from(i)) return false;
+    if (written[i] != (i >= begin && i < begin + count ? 2 : 1) * values[i]) return false;
   return true;
 }
 

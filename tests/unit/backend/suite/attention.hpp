@@ -18,7 +18,10 @@ struct heads {
   head_rows<T> rows() {
     return {memory.data(), extents[1] * extents[2] * extents[3], extents[3], extents[1] * extents[3]};
   }
-  T& operator()(index_t b, index_t h, index_t n, index_t d) { return memory(b, n, index_t{0}, h, d); }
+  // Not by the tensor's own call, which works its strides out each time.
+  T& operator()(index_t b, index_t h, index_t n, index_t d) {
+    return memory.data()[((b * extents[2] + n) * extents[1] + h) * extents[3] + d];
+  }
 };
 
 /// Attention of one query, in double, with all its scores at once.
