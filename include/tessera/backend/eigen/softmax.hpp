@@ -4,6 +4,7 @@
 #include <tessera/backend/settings.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace tessera::detail::eigen_kernels {
@@ -148,43 +149,93 @@ block<T, 3> outer_slice(block<T, 3> x, index_t o) {
   return {x.data + o * size, {1, x.extents[1], x.extents[2]}};
 }
 
+/// The sum of exp(x - shift) over a row; the terms go to `terms`, which may be x, unless it is null. Terms below the
+/// smallest normal number are 0: Eigen's are never less than a subnormal one, not even at minus infinity. The last
+/// elements are computed as a part of a packet too: a function call for each costs more than all before them in short
+/// rows.
+template <class T>
+T sum_exp(T const* x, index_t extent, T shift, T* terms) {
+  using namespace Eigen::internal;
+  using packet = typename packet_traits<T>::type;
+  constexpr index_t width = packet_traits<T>::size;
+  const auto from = pset1<packet>(shift);
+  const auto least = pset1<packet>(std::log(std::numeric_limits<T>::min()));
+  const auto exp_of = [&](T const* some) {
+    const packet exponent = psub(ploadu<packet>(some), from);
+    return pselect(pcmp_lt(exponent, least), pzero(exponent), pexp(exponent));
+  };
+  auto total = pzero(packet{});
+  index_t i = 0;
+  for (; i + width <= extent; i += width) {
+    const packet term = exp_of(x + i);
+    if (terms != nullptr) pstoreu(terms + i, term);
+    total = padd(total, term);
+  }
+  T sum = predux(total);
+  if (i == extent) return sum;
+  T last[width];
+  std::fill(std::copy(x + i, x + extent, last), last + width, shift);
+  pstoreu(last, exp_of(last));
+  for (T const* term = last; i < extent; ++i, ++term) {
+    if (terms != nullptr) terms[i] = *term;
+    sum += *term;
+  }
+  return sum;
+}
+
+/// The largest element of a row that is not empty; any number where one is NaN.
+template <class T>
+T some_maximum(T const* x, index_t extent) {
+  using namespace Eigen::internal;
+  using packet = typename packet_traits<T>::type;
+  constexpr index_t width = packet_traits<T>::size;
+  if (extent < width) return *std::max_element(x, x + extent);
+  auto most = ploadu<packet>(x);
+  for (index_t i = width; i + width <= extent; i += width) most = pmax(most, ploadu<packet>(x + i));
+  return predux_max(pmax(most, ploadu<packet>(x + extent - width)));
+}
+
 template <class T>
 void softmax_forward(operand<T, 3> x, block<T, 3> y, workspace& scratch) {
   const auto [outer, extent, inner] = x.extents.extents;
+  if (inner == 1) {
+    for (index_t o = 0; o < outer && extent > 0; ++o) {
+      T const* from = x.data + o * extent;
+      T* to = y.data + o * extent;
+      // A NaN makes the sum NaN. The exponentials are kept, so that each is computed once.
+      const T sum = sum_exp(from, extent, some_maximum(from, extent), to);
+      array(to, extent) *= T{1} / sum;
+    }
+    return;
+  }
   const block<T, 2> maximum{scratch.get<T>(0, inner), {1, inner}};
   const block<T, 2> sum{scratch.get<T>(1, inner), {1, inner}};
   for (index_t o = 0; o < outer; ++o) {
     const auto to = outer_slice(y, o);
     row_max<T>(outer_slice(x, o), maximum);
-    // The exponentials are kept, so that each is computed once.
-    for (index_t e = 0; e < extent; ++e) {
-      if (inner == 1) {
-        array(to) = (array(outer_slice(x, o)) - maximum.data[0]).exp();
-        break;
-      }
+    for (index_t e = 0; e < extent; ++e)
       array(to.data + e * inner, inner) = (array(outer_slice(x, o).data + e * inner, inner) - array(maximum)).exp();
-    }
     row_sum<T>(to, sum);
     array(sum) = array(sum).inverse();
-    for (index_t e = 0; e < extent; ++e) {
-      if (inner == 1) {
-        array(to) *= sum.data[0];
-        break;
-      }
-      array(to.data + e * inner, inner) *= array(sum);
-    }
+    for (index_t e = 0; e < extent; ++e) array(to.data + e * inner, inner) *= array(sum);
   }
 }
 
 template <class T>
 void log_softmax_forward(operand<T, 3> x, block<T, 3> y, workspace& scratch) {
-  const index_t inner = x.extents[2];
+  const auto [outer, extent, inner] = x.extents.extents;
   const block<T, 2> maximum{scratch.get<T>(0, inner), {1, inner}};
   const block<T, 2> sum{scratch.get<T>(1, inner), {1, inner}};
-  for (index_t o = 0; o < x.extents[0]; ++o) {
-    row_max<T>(outer_slice(x, o), maximum);
-    row_sum_exp<T>(outer_slice(x, o), maximum, sum);
-    log_softmax_finish<T>(outer_slice(x, o), maximum, sum, outer_slice(y, o));
+  for (index_t o = 0; o < outer && extent > 0; ++o) {
+    const auto from = outer_slice(x, o);
+    if (inner == 1) {
+      maximum.data[0] = some_maximum(from.data, extent);
+      sum.data[0] = sum_exp<T>(from.data, extent, maximum.data[0], nullptr);
+    } else {
+      row_max<T>(from, maximum);
+      row_sum_exp<T>(from, maximum, sum);
+    }
+    log_softmax_finish<T>(from, maximum, sum, outer_slice(y, o));
   }
 }
 
