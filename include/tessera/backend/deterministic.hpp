@@ -59,6 +59,12 @@ class deterministic : public Backend {
                       " and leave out a smaller last batch (sampler_options::drop_last), or choose another number of "
                       "blocks, as in deterministic<4>");
   }
+  /// As the backend's own.
+  void use_winograd(bool use) requires requires(Backend& b) { b.use_winograd(use); }
+  {
+    Backend::use_winograd(use);
+    one_.use_winograd(use);
+  }
   /// Blocks on this rank.
   index_t blocks() const { return by_.blocks; }
   /// Of a backend that falls back on another one: where kernels are called for each block, so many calls.

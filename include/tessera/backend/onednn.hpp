@@ -17,6 +17,7 @@ namespace tessera {
 /// of their input, and whatever oneDNN computes no faster or by other rules (its softmax loses a NaN, its batch and
 /// layer norm have statistics in float). Results are as `eigen` documents them and differ from its own by rounding;
 /// products and convolutions may differ in the last bits between numbers of threads and are the same from run to run.
+/// Convolutions of 3 x 3 windows are by Winograd's method where that is faster (`use_winograd`).
 ///
 /// The object keeps a primitive for each convolution that it has met. Not part of `tessera.hpp`: link the CMake target
 /// `tessera::onednn`, which is there where oneDNN is found.
@@ -32,6 +33,13 @@ class onednn : public eigen {
     scratch_.use_threads(threads);
     convolutions_.clear();
   }
+
+  /// Whether convolutions of 3 x 3 windows of many channels are computed in tiles of 4 x 4 results, with a quarter of
+  /// the products, from now on; true at first. Errors are at most eight times those of the direct method (root mean
+  /// square; of weight gradients, less of the rest). A NaN or an infinite value makes NaN of all results of its tile,
+  /// and of the gradients of its channel's weights. Blocks of few pixels are computed directly, so that a split can
+  /// change the method.
+  void use_winograd(bool use) { convolutions_.use_winograd(use); }
 
   // Kernels as in `eigen`.
 

@@ -6,6 +6,7 @@
 #include <tessera/backend/rounded.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -74,31 +75,46 @@ problem random_problem(dice& roll) {
   return p;
 }
 
-void check(onednn& k, problem const& p) {
-  INFO(to_string(p));
+/// A result with what it should be.
+struct computed {
+  tensor<float, 4> found;
+  tensor<double, 4> wanted;
+
+  explicit computed(shape<4> const& extents) : found(unwritten<float>(extents)), wanted(extents) {}
+  double root_mean_square_error() const {
+    double sum = 0;
+    for (index_t i = 0; i < found.size(); ++i) {
+      const double error = static_cast<double>(found.data()[i]) - wanted.data()[i];
+      sum += error * error;
+    }
+    return std::sqrt(sum / static_cast<double>(found.size()));
+  }
+};
+
+/// The result of a convolution, the gradient of its input and that of its weight.
+std::array<computed, 3> compute(onednn& k, problem const& p) {
   const auto x = random_values<float>(p.x, 1);
   const auto w = random_values<float>(p.w, 2);
   const auto dy = random_values<float>(p.y, 3);
-  auto y = unwritten<float>(p.y);
-  auto dx = unwritten<float>(p.x);
-  auto dw = unwritten<float>(p.w);
-  k.conv2d_forward(x.read(), w.read(), y.view(), p.geometry);
-  k.conv2d_backward_input(w.read(), dy.read(), dx.view(), p.geometry);
-  k.conv2d_backward_weight(x.read(), dy.read(), dw.view(), p.geometry);
+  std::array<computed, 3> out{computed(p.y), computed(p.x), computed(p.w)};
+  auto& [y, dx, dw] = out;
+  k.conv2d_forward(x.read(), w.read(), y.found.view(), p.geometry);
+  k.conv2d_backward_input(w.read(), dy.read(), dx.found.view(), p.geometry);
+  k.conv2d_backward_weight(x.read(), dy.read(), dw.found.view(), p.geometry);
 
   eigen plain;
-  auto y_wanted = as_double(y);
-  auto dx_wanted = as_double(dx);
-  auto dw_wanted = as_double(dw);
   const auto wide_x = as_double(x);
   const auto wide_w = as_double(w);
   const auto wide_dy = as_double(dy);
-  plain.conv2d_forward(wide_x.read(), wide_w.read(), y_wanted.view(), p.geometry);
-  plain.conv2d_backward_input(wide_w.read(), wide_dy.read(), dx_wanted.view(), p.geometry);
-  plain.conv2d_backward_weight(wide_x.read(), wide_dy.read(), dw_wanted.view(), p.geometry);
-  CHECK(worst(y, y_wanted) < 4 * tolerance<float>);
-  CHECK(worst(dx, dx_wanted) < 4 * tolerance<float>);
-  CHECK(worst(dw, dw_wanted) < 4 * tolerance<float>);
+  plain.conv2d_forward(wide_x.read(), wide_w.read(), y.wanted.view(), p.geometry);
+  plain.conv2d_backward_input(wide_w.read(), wide_dy.read(), dx.wanted.view(), p.geometry);
+  plain.conv2d_backward_weight(wide_x.read(), wide_dy.read(), dw.wanted.view(), p.geometry);
+  return out;
+}
+
+void check(onednn& k, problem const& p) {
+  INFO(to_string(p));
+  for (computed const& one : compute(k, p)) CHECK(worst(one.found, one.wanted) < 4 * tolerance<float>);
 }
 
 constexpr conv2d_geometry padded{.kernel = {3, 3}, .padding_before = {1, 1}, .padding_after = {1, 1}};
@@ -153,6 +169,59 @@ TEST_CASE("oneDNN's convolutions of layers that networks have equal Eigen's") {
   SUBCASE("a last row of windows that is not wanted") {
     check(k, {{1, 16, 9, 9}, {16, 16, 3, 3}, {1, 16, 5, 9}, padded});
   }
+}
+
+TEST_CASE("oneDNN's convolutions by Winograd's method and without it equal Eigen's") {
+  onednn k;
+  const auto both = [&](problem const& p) {
+    check(k, p);
+    k.use_winograd(false);
+    check(k, p);
+    k.use_winograd(true);
+    check(k, p);
+  };
+  SUBCASE("whole tiles") { both({{2, 64, 24, 24}, {32, 64, 3, 3}, {2, 32, 24, 24}, padded}); }
+  SUBCASE("parts of tiles") { both({{3, 32, 19, 22}, {48, 32, 3, 3}, {3, 48, 19, 22}, padded}); }
+  SUBCASE("channels that fill no vector") { both({{2, 40, 21, 23}, {33, 40, 3, 3}, {2, 33, 21, 23}, padded}); }
+  SUBCASE("no padding") { both({{2, 32, 27, 26}, {32, 32, 3, 3}, {2, 32, 25, 24}, {.kernel = {3, 3}}}); }
+  SUBCASE("padding of the width") {
+    both({{2, 32, 26, 24}, {32, 32, 3, 3}, {2, 32, 24, 24}, {.kernel = {3, 3}, .padding_before = {0, 1}}});
+  }
+  SUBCASE("padding of two rows") {
+    both({{2, 32, 24, 24}, {32, 32, 3, 3}, {2, 32, 26, 26}, {.kernel = {3, 3}, .padding_before = {2, 2}}});
+  }
+  SUBCASE("padding on one side") {
+    both({{2, 32, 24, 24}, {32, 32, 3, 3}, {2, 32, 23, 23}, {.kernel = {3, 3}, .padding_before = {1, 1}}});
+  }
+}
+
+TEST_CASE("errors of convolutions by Winograd's method are at most eight times those of the direct one") {
+  onednn tiles, direct;
+  direct.use_winograd(false);
+  for (const index_t channels : {32, 64, 256}) {
+    const problem p{{2, channels, 28, 28}, {channels, channels, 3, 3}, {2, channels, 28, 28}, padded};
+    const auto found = compute(tiles, p);
+    const auto plain = compute(direct, p);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      CAPTURE(channels);
+      CAPTURE(i);
+      CHECK(found[i].root_mean_square_error() <= 8 * plain[i].root_mean_square_error());
+    }
+  }
+}
+
+TEST_CASE("a convolution by Winograd's method keeps a NaN, within its tiles") {
+  onednn k;
+  auto x = random_values<float>(shape<4>{2, 32, 28, 28}, 1);
+  const auto w = random_values<float>(shape<4>{32, 32, 3, 3}, 2);
+  auto y = unwritten<float>(x.extents());
+  x(1, 5, 9, 3) = std::numeric_limits<float>::quiet_NaN();
+  k.conv2d_forward(x.read(), w.read(), y.view(), padded);
+  for (index_t o = 0; o < 32; ++o)
+    for (index_t h = 8; h < 11; ++h)
+      for (index_t v = 2; v < 5; ++v) CHECK(std::isnan(y(1, o, h, v)));
+  // Tiles are of 4 x 4 results, and a value is read for those of two neighbours at most.
+  CHECK(count_nan(y) <= 32 * 8 * 8);
 }
 
 TEST_CASE("oneDNN's convolutions of nothing equal Eigen's") {
