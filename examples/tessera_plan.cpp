@@ -17,6 +17,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <iostream>
 #include <utility>
 
@@ -34,7 +35,7 @@ struct options {
   std::uint64_t memory = 0;
   int stages = 0;
   int parts = 0;
-  std::vector<int> mesh{};
+  std::string mesh{};
   int top = 1;
   bool layers = false;
   bool published = false;
@@ -88,6 +89,25 @@ ts::machine_description machine_named(std::string const& name) {
   if (name.ends_with(".json")) return ts::load_machine(name);
   throw ts::error("the machine '" + name + "'", "one of " + machine_names() + ", or a file that ends in .json",
                   "choose one, or describe yours in a file: docs/how_to/plan_without_devices.md");
+}
+
+/// The sizes of a mesh from text such as `8,8`.
+std::vector<int> mesh_of(std::string const& text) {
+  std::vector<int> sizes;
+  char const* at = text.data();
+  char const* const end = at + text.size();
+  while (sizes.size() < 2) {
+    int size = 0;
+    const auto [next, fault] = std::from_chars(at, end, size);
+    if (fault != std::errc{} || size < 1) break;
+    sizes.push_back(size);
+    at = next;
+    if (sizes.size() < 2 && (at == end || *at++ != ',')) break;
+  }
+  if (sizes.size() != 2 || at != end)
+    throw ts::error("the mesh '" + text + "'", "two numbers of devices with a comma and no space between, as in 8,8",
+                    "correct it, or leave out --mesh for what is best");
+  return sizes;
 }
 
 ts::index_t batch_for(options const& o, known_model const& model, int devices) {
@@ -149,10 +169,7 @@ int main(int argc, char** argv) {
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 60));
   app.add_option("--stages", o.stages, "Stages of the pipeline; without, what is best")->check(CLI::Range(1, 1 << 16));
-  app.add_option("--mesh", o.mesh, "Devices of a stage along two axes, as in 8,8; without, what is best")
-      ->delimiter(',')
-      ->expected(2)
-      ->check(CLI::Range(1, 1 << 16));
+  app.add_option("--mesh", o.mesh, "Devices of a stage along two axes, as in 8,8; without, what is best");
   app.add_option("--parts", o.parts, "Parts of a batch that pass one after the other; without, what is best")
       ->check(CLI::Range(1, 1 << 30));
   app.add_option(
@@ -182,7 +199,7 @@ int main(int argc, char** argv) {
     asked.request.most_stages = std::max(asked.request.most_stages, o.stages);
     asked.request.parts = o.parts;
     asked.request.most_parts = std::max(asked.request.most_parts, o.parts);
-    asked.request.mesh = o.mesh;
+    if (app.count("--mesh") > 0) asked.request.mesh = mesh_of(o.mesh);
     asked.request.memory = o.memory > 0 ? static_cast<ts::index_t>(o.memory) : asked.about.memory;
     std::vector<ts::device_plan> plans;
     for (const int devices : o.devices) {

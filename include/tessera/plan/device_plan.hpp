@@ -19,8 +19,9 @@ struct device_request {
   index_t remembered = 1;     ///< values that the optimizer keeps for each element
   /// Split plans whose step is simulated, for each combination: so many of the best where reductions of gradients count
   /// in full, and so many of the best where they do not count.
-  int plans = 1;
-  /// Combinations that cannot be better than the best one by more than this share are not searched.
+  int plans = 4;
+  /// Combinations that cannot be better than the best one by more than this share are not searched, and under a limit
+  /// of memory no plan that is better than another one by less. 0 or more, less than 1.
   double tolerance = 0.01;
   int most_stages = 64;                                ///< of a pipeline; 1: none
   int most_parts = 64;                                 ///< micro-batches of a step; 1: none

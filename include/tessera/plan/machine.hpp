@@ -104,8 +104,9 @@ struct machine_description {
   /// level holds all.
   template <int Axes>
   constexpr int ranks_inside(int level, mesh_sizes<Axes> const& mesh, axis_set axes) const {
-    if (level + 1 >= level_count()) return mesh.group_size(axes);
     const int ranks = levels[level].ranks;
+    // Few ranks lie in the first group, whether they divide it or not.
+    if (level + 1 >= level_count() || mesh.group_size((1u << Axes) - 1) <= ranks) return mesh.group_size(axes);
     int inside = 1;
     int stride = 1;
     for (int a = Axes - 1; a >= 0 && stride < ranks; --a) {

@@ -16,10 +16,10 @@ namespace tessera {
 ///
 /// All combinations are looked at: ordered factorizations of the devices of a stage, divisors of the devices as stages
 /// (no more than the outermost chain has entries), divisors of the batch as parts, levels, and blocks recomputed or
-/// not. For each the `planner` finds the splits of least time within the memory of a device; the step of these is
-/// simulated as `price_step` does, and the shortest wins. Combinations whose lower bound is not below the best step so
-/// far, less `request.tolerance`, are left out. Dimensions are not cut into more parts than they have elements. Steps
-/// are without the loss.
+/// not. For each the `planner` finds the splits of least time, the `request.plans` best, and of those that fit into the
+/// memory of a device one of the fastest; the steps of these are simulated as `price_step` does, and the shortest wins.
+/// Combinations whose lower bound is not below the best step so far, less `request.tolerance`, are left out.
+/// Dimensions are not cut into more parts than they have elements. Steps are without the loss.
 ///
 /// At most 4096 devices and 262144 samples.
 ///
@@ -28,8 +28,8 @@ namespace tessera {
 template <class Model, class Input, int Axes = 2>
 device_plan plan_devices(machine_description const& machine, device_request const& request) {
   static_assert(Axes >= 1 && Axes <= 4, "tessera: plan_devices plans for 1 to 4 mesh axes; name one of these");
-  // A dynamic batch is priced as one of so many samples, of which an axis more than the mesh has takes the rest away: the
-  // product of all axes is an int.
+  // A dynamic batch is priced as one of so many samples, of which an axis more than the mesh has takes the rest away:
+  // the product of all axes is an int.
   constexpr index_t unknown = index_t{1} << 18;
   constexpr int most_devices = 1 << 12;
   static constexpr auto extents = [] {
@@ -51,8 +51,8 @@ device_plan plan_devices(machine_description const& machine, device_request cons
                 std::to_string(most_devices) + " at the most", "ask for fewer");
   return detail::device_planner<Axes>(
              machine, request, batch,
-             [&](mesh_sizes<Axes> const& mesh, index_t rows) {
-               detail::device_setting<Axes> setting{mesh, machine, request.element_bytes, 1, rows};
+             [&](mesh_sizes<Axes> const& mesh, machine_description const& on, index_t rows) {
+               detail::device_setting<Axes> setting{mesh, on, request.element_bytes, 1, rows};
                setting.parts = static_cast<int>((extents[0] + rows - 1) / rows);
                return detail::device_graph_builder<Axes>(setting).template build<Model, extents>();
              })

@@ -76,6 +76,12 @@ TEST_CASE("a group lies in the innermost level whose groups hold all of it, wher
   static_assert(about.ranks_inside(1, mesh_sizes<2>{{4, 3}}, 2) == 1);
   static_assert(about.ranks_inside(0, mesh_sizes<2>{{4, 6}}, 2) == 2);
   static_assert(about.ranks_inside(1, mesh_sizes<2>{{4, 6}}, 2) == 2);
+  // Fewer ranks than a box holds are all in one.
+  static_assert(about.ranks_inside(1, mesh_sizes<1>{{6}}, 1) == 6 && about.ranks_inside(1, mesh_sizes<1>{{7}}, 1) == 7);
+  static_assert(about.ranks_inside(0, mesh_sizes<1>{{6}}, 1) == 2 && about.ranks_inside(0, mesh_sizes<1>{{7}}, 1) == 1);
+  static_assert(about.ranks_inside(1, mesh_sizes<2>{{2, 3}}, 1) == 2 &&
+                about.ranks_inside(1, mesh_sizes<2>{{2, 3}}, 2) == 3);
+  static_assert(about.ranks_inside(1, mesh_sizes<1>{{12}}, 1) == 4);
 
   // Against counting the ranks of every group.
   const auto least_inside = [](auto const& mesh, axis_set axes, int ranks) {

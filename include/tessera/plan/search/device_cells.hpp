@@ -3,6 +3,8 @@
 #include <tessera/plan/search/device_graph.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <vector>
 
 namespace tessera::detail {
@@ -47,6 +49,14 @@ struct device_cell {
   double bound = 0;
 };
 
+/// The machine as stages of so many devices each find it: where these do not divide a group of links, a stage may lie
+/// in two of them.
+inline machine_description machine_of_stages(machine_description machine, int devices) {
+  for (int level = 0; level + 1 < machine.level_count(); ++level)
+    machine.levels[level].ranks = std::gcd(machine.levels[level].ranks, devices);
+  return machine;
+}
+
 /// What the layers of a part of a model take at the least, each by itself: seconds, and launches of kernels.
 struct least_work {
   double seconds = 0;
@@ -72,10 +82,26 @@ least_work least_of(device_graph<Axes> const& graph, int node) {
   return {sum.seconds + least, sum.kernels + cuts.front().kernels};
 }
 
-/// The least time of a step whose passes of one part take this at the least, all stages together.
-template <int Axes>
-double bound_of(device_cell<Axes> const& cell, double part) {
-  return cell.stages == 1 ? cell.parts * part : part * (1 + (cell.parts - 1.0) / cell.stages);
+/// The least time of a step of so many parts whose passes of one part, all stages together, take `part` at the least.
+///
+/// Stage m begins when those before it are done with the first part, and its last pass is followed by theirs: a step of
+/// x seconds has x >= T[0] + ... + T[m - 1] + parts T[m] for each m. Were all of these equal, the first m + 1 stages
+/// would have x (1 - (1 - 1 / parts)^(m + 1)) together; no stages of this x have more.
+inline double bound_of(int stages, int parts, double part) { return part / (1 - std::pow(1 - 1.0 / parts, stages)); }
+
+/// The same for stages whose passes of one part take so long each, in the order of `one_forward_one_backward`. There
+/// stage m of s runs s - m parts forward, then the first one backward, which has been through all stages behind; after
+/// that at least `parts` - (s - m) passes each way are left to it.
+inline double bound_of(int parts, std::vector<double> const& stages) {
+  const double sum = std::accumulate(stages.begin(), stages.end(), 0.0);
+  double least = sum;
+  double before = 0;
+  for (std::size_t m = 0; m < stages.size(); ++m) {
+    const int left = parts - static_cast<int>(stages.size() - m);
+    least = std::max({least, before + parts * stages[m], sum + std::max(0, left) * stages[m]});
+    before += stages[m];
+  }
+  return least;
 }
 
 /// Searches count picoseconds, and 64 bits end at 106 days: throws where a model on one device comes near that.

@@ -1,8 +1,7 @@
 #pragma once
 
 #include <tessera/core/error.hpp>
-#include <tessera/plan/search/device_report.hpp>
-#include <tessera/plan/search/planner.hpp>
+#include <tessera/plan/search/device_stages.hpp>
 
 #include <functional>
 #include <map>
@@ -16,8 +15,8 @@ namespace tessera::detail {
 template <int Axes>
 class device_planner {
  public:
-  /// Prices the model on a mesh, for parts of so many rows.
-  using pricing = std::function<device_graph<Axes>(mesh_sizes<Axes> const&, index_t rows)>;
+  /// Prices the model on a mesh of a machine, for parts of so many rows.
+  using pricing = std::function<device_graph<Axes>(mesh_sizes<Axes> const&, machine_description const&, index_t rows)>;
 
   device_planner(machine_description const& machine, device_request const& request, index_t batch, pricing price)
       : machine_(machine),
@@ -39,6 +38,12 @@ class device_planner {
       if (cell.stages == 1 && settled_[sizes_of(cell.mesh)]) continue;
       search(cell);
     }
+    // Searches with limits, and for several plans, are the long ones: they come last, when most of them are known to be
+    // of no use.
+    std::stable_sort(open_.begin(), open_.end(), [](auto const& a, auto const& b) { return a.bound < b.bound; });
+    for (open_cell<Axes>& cell : open_) search_limited(cell);
+    if (request_.plans > 1)
+      for (open_cell<Axes> const& cell : open_) search_further(cell);
     if (!found_) refuse();
     return best_;
   }
@@ -59,6 +64,9 @@ class device_planner {
     at_least_one(request_.plans, " split plans");
     at_least_one(request_.most_parts, " parts of a batch at the most");
     at_least_one(request_.most_stages, " stages at the most");
+    if (!(request_.tolerance >= 0 && request_.tolerance < 1))
+      throw error("a request for plans within a share of " + std::to_string(request_.tolerance) + " of the best",
+                  "0 or more, and less than 1", "correct it; 0.01 is one part in a hundred");
     if (request_.memory < 0)
       throw error("a request for devices of " + std::to_string(request_.memory) + " bytes of memory", "1 or more",
                   "correct it, or leave it out for what the machine has");
@@ -74,7 +82,7 @@ class device_planner {
           "one that can be priced", "see plan/machine.hpp for what belongs there");
     mesh_sizes<Axes> one;
     for (int& size : one.along) size = 1;
-    whole_ = std::make_unique<device_graph<Axes>>(price_(one, rows_of(1)));
+    whole_ = std::make_unique<device_graph<Axes>>(price_(one, machine_, rows_of(1)));
     for (search_node const& n : whole_->nodes)
       if (n.kind == search_kind::layer && !n.memory_known)
         throw error("a model whose layer " + std::string(n.name) + " does not tell what it keeps", "one that does",
@@ -85,7 +93,8 @@ class device_planner {
   /// A step of the batch on one device, as if its memory had no limit.
   void one_device() {
     cell_state<Axes> state = state_of({1, whole_->mesh, 1, 0});
-    const staged_plan<Axes> plan = *unlimited(state, device_terms{.remembered = request_.remembered}, 1).begin();
+    const staged_plan<Axes> plan =
+        stage_planner<Axes>(state, {.remembered = request_.remembered}).unlimited(1, 1).front();
     best_.one_device = simulate(state, plan, {.remembered = request_.remembered}).seconds();
   }
 
@@ -95,7 +104,7 @@ class device_planner {
     const int most_stages = std::min(request_.most_stages, std::max(1, entries()));
     for (int parts = 1; parts <= request_.most_parts && parts <= best_.batch; ++parts) {
       if (best_.batch % parts != 0 || (request_.parts > 0 && parts != request_.parts)) continue;
-      const device_graph<Axes> part = price_(whole_->mesh, rows_of(parts));
+      const device_graph<Axes> part = price_(whole_->mesh, machine_, rows_of(parts));
       const least_work least = least_of(part, static_cast<int>(part.nodes.size()) - 1);
       const double launches = least.kernels * machine_.launch;
       for (const int stages : divisors(devices)) {
@@ -105,7 +114,7 @@ class device_planner {
         for (auto const& mesh : factorizations<Axes>(devices / stages)) {
           if (!request_.mesh.empty() && !is_asked_for(mesh)) continue;
           cells.push_back({stages, mesh, parts});
-          cells.back().bound = bound_of(cells.back(), pass);
+          cells.back().bound = bound_of(stages, parts, pass);
         }
       }
     }
@@ -130,7 +139,9 @@ class device_planner {
   cell_state<Axes> state_of(device_cell<Axes> const& cell) {
     cell_state<Axes> state;
     state.cell = cell;
-    state.graph = price_(cell.mesh, rows_of(cell.parts));
+    const int devices = request_.devices / cell.stages;
+    state.graph =
+        price_(cell.mesh, cell.stages == 1 ? machine_ : machine_of_stages(machine_, devices), rows_of(cell.parts));
     state.links = std::make_unique<run_links<Axes>>(state.graph.mesh, state.graph.costs);
     search_node const& root = state.graph.nodes.back();
     if (root.kind != search_kind::chain) {
@@ -150,70 +161,6 @@ class device_planner {
 
   device_terms terms_of(device_cell<Axes> const& cell, int level, bool recompute) const {
     return {.level = level, .recompute = recompute, .parts = cell.parts, .remembered = request_.remembered};
-  }
-  /// Plans of all stages; `find` gives those of one. Weights that stages share are cut as the first of them does.
-  template <class Find>
-  std::vector<staged_plan<Axes>> stages_of(cell_state<Axes>& state, device_terms terms, Find find) {
-    std::vector<staged_plan<Axes>> all;
-    for (int s = 0; s < state.cell.stages; ++s) {
-      const auto at = static_cast<std::size_t>(s);
-      terms.live = state.live(s);
-      device_part<Axes> part(state.graph, terms, state.begins[at], state.begins[at + 1]);
-      const std::vector<int> sources = part.sources();
-      const search_graph<Axes> graph = part.take();
-      if (s == 0) {
-        for (search_plan& plan : find(graph, s)) {
-          all.push_back({});
-          add(all.back(), graph, sources, std::move(plan));
-        }
-        continue;
-      }
-      std::vector<search_plan> known;
-      std::size_t number = 0;
-      for (staged_plan<Axes>& one : all) {
-        search_graph<Axes> tied = graph;
-        if (const bool changed = tie(tied, one); changed || known.empty()) {
-          if (!has_ways(tied)) return {};
-          known = find(tied, s);
-        }
-        add(one, tied, sources, known[std::min(number++, known.size() - 1)]);
-      }
-    }
-    return all;
-  }
-  static void add(staged_plan<Axes>& to, search_graph<Axes> const& graph, std::vector<int> const& sources,
-                  search_plan plan) {
-    to.graphs.push_back(graph);
-    to.sources.push_back(sources);
-    to.time += plan.time;
-    to.plans.push_back(std::move(plan));
-  }
-  /// The best plans without a limit on memory.
-  std::vector<staged_plan<Axes>> unlimited(cell_state<Axes>& state, device_terms terms, double gradient_share) {
-    terms.gradient_share = gradient_share;
-    std::map<std::vector<edge_code>, std::vector<search_plan>> known;
-    return stages_of(state, terms, [&](search_graph<Axes> const& graph, int s) -> std::vector<search_plan> {
-      auto& plans = known[kind_of(state, graph, static_cast<std::size_t>(s))];
-      if (plans.empty()) plans = planner<Axes>(graph).best_of(request_.plans);
-      return plans;
-    });
-  }
-
-  /// The best plan with limits on memory, by stage; nothing where none fits. Bytes that do are in `needed`.
-  std::optional<staged_plan<Axes>> limited(cell_state<Axes>& state, device_terms const& terms,
-                                           std::vector<index_t> const& limits, bool& fits) {
-    fits = true;
-    auto found = stages_of(state, terms, [&](search_graph<Axes> const& graph, int s) -> std::vector<search_plan> {
-      planner<Axes> plans(graph);
-      const search_plan smallest = plans.smallest();
-      if (smallest.bytes > limits[static_cast<std::size_t>(s)]) {
-        fits = false;
-        return {smallest};
-      }
-      return {plans.best({.most_bytes = limits[static_cast<std::size_t>(s)]})};
-    });
-    if (found.empty()) return std::nullopt;
-    return std::move(found.front());
   }
 
   cell_step<Axes> simulate(cell_state<Axes>& state, staged_plan<Axes> const& plan, device_terms terms) {
@@ -260,52 +207,86 @@ class device_planner {
 
   void search(device_cell<Axes> const& cell) {
     cell_state<Axes> state = state_of(cell);
-    const double fastest = least_of(state.graph, static_cast<int>(state.graph.nodes.size()) - 1).seconds;
-    if (is_hopeless(bound_of(cell, fastest))) {
+    std::vector<double> fastest;
+    for (std::size_t s = 0; s + 1 < state.begins.size(); ++s) fastest.push_back(state.least_of_stage(s));
+    if (is_hopeless(bound_of(cell.parts, fastest))) {
       settle(cell);
       return;
     }
-    std::vector<index_t> overhead(static_cast<std::size_t>(cell.stages), 0);
     for (const bool recompute : {false, true}) {
       if (recompute && (!request_.recompute || !has_blocks(state))) break;
-      bool all_fit = true;
-      double bound = cell.bound;
-      std::vector<staged_plan<Axes>> plans;
-      for (const double share : {0.0, 1.0}) {
-        const std::size_t before = plans.size();
-        for (staged_plan<Axes>& one : unlimited(state, terms_of(cell, 0, recompute), share))
-          plans.push_back(std::move(one));
-        if (share == 0 && before < plans.size())
-          bound = std::max(bound, bound_of(cell, static_cast<double>(plans.front().time) * 1e-12));
-        if (is_hopeless(bound)) {
-          if (!recompute) settle(cell);
-          return;
-        }
+      open_cell<Axes> open{cell, recompute, cell.bound, {}};
+      stage_planner<Axes> stages(state, terms_of(cell, 0, recompute));
+      open.bound = std::max(open.bound, stages.least_seconds());
+      if (is_hopeless(open.bound)) {
+        if (!recompute) settle(cell);
+        return;
       }
+      // Simulations take little beside the search: all levels are worth them.
+      const std::vector<staged_plan<Axes>> plans = stages.candidates(1);
+      bool all_fit = true;
       for (int level = 0; level < 4; ++level) {
         if (!request_.levels[static_cast<std::size_t>(level)]) continue;
         ++best_.searched;
-        const device_terms terms = terms_of(cell, level, recompute);
-        // Whether the fastest of them fits.
-        bool fits = false;
-        double least_seconds = std::numeric_limits<double>::max();
-        for (staged_plan<Axes> const& plan : plans) {
-          const cell_step<Axes> out = simulate(state, plan, terms);
-          offer(state, terms, out);
-          if (out.seconds() < least_seconds) {
-            least_seconds = out.seconds();
-            fits = out.fits(memory_);
-          }
-          for (std::size_t s = 0; s < overhead.size(); ++s)
-            overhead[s] = out.steps[s].memory.workspace + out.steps[s].memory.buckets;
-        }
-        if (!fits) search_limited(state, terms, overhead, bound);
-        all_fit = all_fit && fits;
+        open.levels.push_back(simulate_level(state, plans, level, open));
+        all_fit = all_fit && open.levels.back().fits;
       }
+      open_.push_back(std::move(open));
       if (all_fit) {
         if (!recompute) settle(cell);
         break;
       }
+    }
+  }
+
+  typename open_cell<Axes>::at_level simulate_level(cell_state<Axes>& state,
+                                                    std::vector<staged_plan<Axes>> const& plans, int level,
+                                                    open_cell<Axes> const& open) {
+    const device_terms terms = terms_of(open.cell, level, open.recompute);
+    typename open_cell<Axes>::at_level out{level, false, {}, open.bound};
+    out.overhead.resize(static_cast<std::size_t>(open.cell.stages));
+    double least_seconds = std::numeric_limits<double>::max();
+    for (staged_plan<Axes> const& plan : plans) {
+      if (found_ && plan.bound > 0 && plan.bound >= best_.step.total()) continue;
+      const cell_step<Axes> step = simulate(state, plan, terms);
+      offer(state, terms, step);
+      if (step.seconds() >= least_seconds) continue;
+      least_seconds = step.seconds();
+      out.fits = step.fits(memory_);
+      for (std::size_t s = 0; s < out.overhead.size(); ++s)
+        out.overhead[s] = step.steps[s].memory.workspace + step.steps[s].memory.buckets;
+    }
+    return out;
+  }
+
+  void search_limited(open_cell<Axes>& open) {
+    std::optional<cell_state<Axes>> state;
+    double bound = open.bound;
+    // Lower levels keep more: what bounds a level bounds those below.
+    for (auto at = open.levels.rbegin(); at != open.levels.rend(); ++at) {
+      if (at->fits) continue;
+      at->bound = bound;
+      if (is_hopeless(bound)) continue;
+      if (!state) state = state_of(open.cell);
+      const device_terms terms = terms_of(open.cell, at->level, open.recompute);
+      if (found_)
+        at->bound = bound =
+            std::max(bound, stage_planner<Axes>(*state, terms).least_seconds_within(memory_, best_.step.total()));
+      search_limited(*state, terms, at->overhead, bound);
+    }
+  }
+
+  /// Further plans without a limit: the next best ones.
+  void search_further(open_cell<Axes> const& open) {
+    std::optional<cell_state<Axes>> state;
+    std::vector<staged_plan<Axes>> plans;
+    for (auto const& [level, fits, overhead, bound] : open.levels) {
+      if (is_hopeless(bound)) continue;
+      if (!state) {
+        state = state_of(open.cell);
+        plans = stage_planner<Axes>(*state, terms_of(open.cell, 0, open.recompute)).candidates(request_.plans);
+      }
+      simulate_level(*state, plans, level, open);
     }
   }
 
@@ -326,7 +307,7 @@ class device_planner {
       std::vector<index_t> limits;
       for (const index_t bytes : overhead) limits.push_back(memory_ - bytes);
       bool possible = true;
-      const auto plan = limited(state, terms, limits, possible);
+      const auto plan = stage_planner<Axes>(state, terms).limited(limits, request_.tolerance, possible);
       if (!plan) return;
       const cell_step<Axes> out = simulate(state, *plan, terms);
       offer(state, terms, out);
@@ -366,9 +347,11 @@ class device_planner {
     device_plan const& p = least_;
     std::string how;
     for (planned_axis const& axis : p.mesh) how += (how.empty() ? "" : "x") + std::to_string(axis.size);
-    how = (how.empty() ? "one device" : how + " devices") + " a stage, " + std::to_string(p.stages) + " stages, " +
-          std::to_string(p.parts) + " parts, level " + std::to_string(p.level) +
-          (p.recompute ? ", blocks recomputed" : "");
+    const auto counted = [](int number, char const* what) {
+      return std::to_string(number) + ' ' + what + (number == 1 ? "" : "s");
+    };
+    how = (how.empty() ? "one device" : how + " devices") + " a stage, " + counted(p.stages, "stage") + ", " +
+          counted(p.parts, "part") + ", level " + std::to_string(p.level) + (p.recompute ? ", blocks recomputed" : "");
     throw error(std::to_string(memory_) + " bytes of memory a device, and the smallest of " +
                     std::to_string(best_.combinations) + " combinations on " + std::to_string(best_.devices) +
                     " devices (" + how + ") needs " + std::to_string(least_bytes_) + ", " +
@@ -388,6 +371,7 @@ class device_planner {
   device_plan least_{};
   std::string fullest_{};
   std::map<std::vector<int>, bool> settled_{};
+  std::vector<open_cell<Axes>> open_{};
 };
 
 }  // namespace tessera::detail

@@ -4,6 +4,7 @@
 #include <tessera/plan/search/device_step.hpp>
 
 #include <memory>
+#include <tuple>
 
 namespace tessera::detail {
 
@@ -13,7 +14,37 @@ struct staged_plan {
   std::vector<search_graph<Axes>> graphs{};
   std::vector<std::vector<int>> sources{};
   std::vector<search_plan> plans{};
-  search_time time = 0;  ///< of one part
+  double bound = 0;  ///< of the seconds of its step, from below
+
+  /// The seconds of one part, by stage.
+  std::vector<double> seconds() const {
+    std::vector<double> all;
+    for (search_plan const& plan : plans) all.push_back(static_cast<double>(plan.time) * 1e-12);
+    return all;
+  }
+  /// Whether both cut and lay out everything alike.
+  bool is_like(staged_plan const& other) const {
+    const auto splits = [](search_plan const& p) {
+      return std::tie(p.cuts, p.sums, p.inputs, p.outputs, p.recomputed, p.input, p.output);
+    };
+    return std::equal(plans.begin(), plans.end(), other.plans.begin(), other.plans.end(),
+                      [&](search_plan const& a, search_plan const& b) { return splits(a) == splits(b); });
+  }
+};
+
+/// A cell, with blocks recomputed or not, whose fastest plans have been simulated with each level.
+template <int Axes>
+struct open_cell {
+  struct at_level {
+    int level = 0;
+    bool fits = false;                ///< whether the fastest plan does
+    std::vector<index_t> overhead{};  ///< by stage: bytes of workspace and buckets, as that plan has them
+    double bound = 0;                 ///< of the seconds of a step, from below
+  };
+  device_cell<Axes> cell{};
+  bool recompute = false;
+  double bound = 0;  ///< at any level
+  std::vector<at_level> levels{};
 };
 
 /// A cell under search.
@@ -25,6 +56,16 @@ struct cell_state {
   std::unique_ptr<run_links<Axes>> links{};
   link_cost message{};  ///< between stages
 
+  /// What the layers of a stage take at the least, each by itself, in one part.
+  double least_of_stage(std::size_t stage) const {
+    auto const& parts = graph.nodes.back().parts;
+    if (graph.nodes.back().kind != search_kind::chain)
+      return least_of(graph, static_cast<int>(graph.nodes.size()) - 1).seconds;
+    double sum = 0;
+    for (int i = begins[stage]; i < begins[stage + 1]; ++i)
+      sum += least_of(graph, parts[static_cast<std::size_t>(i)]).seconds;
+    return sum;
+  }
   /// The passes of a stage that are under way at one time.
   int live(int stage) const { return std::min(cell.stages - stage, cell.parts); }
 };

@@ -67,7 +67,11 @@ class label_search : public label_links<Axes> {
   /// out.
   label_search(search_graph<Axes> const& graph, run_links<Axes>& links, label_rule const& rule,
                std::vector<edge_code> ties, banned_cuts banned, std::vector<label_bounds> bounds = {})
-      : base(links, rule), graph_(graph), ties_(std::move(ties)), banned_(std::move(banned)), bounds_(std::move(bounds)) {}
+      : base(links, rule),
+        graph_(graph),
+        ties_(std::move(ties)),
+        banned_(std::move(banned)),
+        bounds_(std::move(bounds)) {}
 
   search_graph<Axes> const& graph() const { return graph_; }
   search_node const& at(int node) const { return graph_.nodes[static_cast<std::size_t>(node)]; }
@@ -146,10 +150,19 @@ class label_search : public label_links<Axes> {
   }
 
   /// Both sides of a residual from one value, whose gradient each leaves partial along some axes that replicate it.
-  sides sides_from(int node, std::int16_t value, int layers) {
+  /// They are known until the same residual is asked for with another value.
+  sides const& sides_from(int node, std::int16_t value, int layers) {
+    const residual_key key = key_of(node, layers);
+    auto& [of, known] = sides_.try_emplace(key, std::int16_t{-1}, sides{}).first->second;
+    if (of != value) {
+      known = find_sides(node, value, layers, key);
+      of = value;
+    }
+    return known;
+  }
+  sides find_sides(int node, std::int16_t value, int layers, residual_key const& key) {
     search_node const& n = at(node);
     auto const& e = edges(n.input.rank);
-    const residual_key key = key_of(node, layers);
     sides out;
     for (int set = 0; set < sets; ++set) {
       search_label start;
@@ -357,6 +370,7 @@ class label_search : public label_links<Axes> {
   std::vector<label_bounds> bounds_;
   run whole_{};
   std::map<int, line> lines_{};
+  std::map<residual_key, std::pair<std::int16_t, sides>> sides_{};
   std::map<residual_key, std::vector<std::optional<sum_labels>>> tables_{};
 };
 

@@ -24,6 +24,8 @@ struct edge_places {
 
   struct value_tables {
     cut_places<axes> cuts[value_count] = {};
+    std::uint64_t keys[value_count] = {};           ///< of the first three axes, 16 bits each, which four digits fill
+    std::uint16_t dims[value_count][sets] = {};     ///< dimensions that axes of a set cut, a bit each
     std::uint8_t whole[value_count] = {};           ///< the axes that replicate it
     std::int16_t column[value_count] = {};          ///< its place among values that are resolved, or -1
     std::int16_t handed[value_count] = {};          ///< the place of its gradient among these, where that is whole
@@ -38,6 +40,12 @@ struct edge_places {
       const edge_code code = values[v];
       out.cuts[v] = cut_places<axes>(code);
       const unsigned partial = out.cuts[v].partial;
+      for (int a = 0; a < axes && a < 3; ++a) out.keys[v] |= out.cuts[v].key[a] << (16 * a);
+      for (int a = 0; a < axes; ++a)
+        for (int set = 1 << a; set < 2 << a; ++set) {
+          const unsigned own = (out.cuts[v].cut >> a & 1) << out.cuts[v].dim[a];
+          out.dims[v][set] = static_cast<std::uint16_t>(out.dims[v][set - (1 << a)] | own);
+        }
       unsigned whole = 0;
       edge_code gradient = code;
       for (int a = 0; a < axes; ++a) {
@@ -105,6 +113,34 @@ struct route_table {
     const route_pricer<Problem::mesh::axes> pricer(Problem::mesh::value, Problem::costs);
     auto const& of_value = places::of_value;
     row out;
+    if constexpr (places::axes <= 3) {
+      if (of_value.cuts[From].partial == 0) {
+        // `route_pricer::step` of all axes at once: most pairs are such.
+        auto const& costs = Problem::costs;
+        const unsigned cut = of_value.cuts[From].cut;
+        const std::uint64_t keys = of_value.keys[From];
+        for (int v = 0; v < places::value_count; ++v) {
+          const int column = of_value.column[v];
+          if (column < 0) continue;
+          const std::uint64_t differs = keys ^ of_value.keys[v];
+          const unsigned other = ((differs & 0xffff) != 0 ? 1u : 0u) | ((differs & 0xffff0000) != 0 ? 2u : 0u) |
+                                 ((differs >> 32) != 0 ? 4u : 0u);
+          const unsigned moving = cut & other;
+          if (moving == 0) continue;
+          const unsigned after = of_value.cuts[v].cut;
+          const unsigned begins = after & other;
+          const unsigned left = of_value.dims[From][moving];
+          double share = 1.0 / pricer.size[after];
+          if (begins != 0 && (left & of_value.dims[v][begins]) == 0)
+            share -= 1.0 / (pricer.size[cut] * pricer.size[begins]);
+          link_cost const& by = begins == 0 ? costs.gather[moving] : costs.exchange[moving];
+          out.latency[column] = by.latency;
+          out.per_byte[column] = by.seconds_per_byte * share;
+          if (((left | of_value.dims[v][moving]) & ~1u) != 0) out.per_byte[column] += costs.packing * share;
+        }
+        return out;
+      }
+    }
     for (int v = 0; v < places::value_count; ++v) {
       const int column = of_value.column[v];
       if (column < 0 || v == From) continue;

@@ -17,6 +17,9 @@ struct plan_request {
   /// A layer some of whose cuts are not wanted (-1: none), by its place in `search_plan::cuts`, and these cuts.
   int without_layer = -1;
   std::vector<int> without_cuts{};
+  /// By which share the best plan may take less time than the one that is found within a limit on bytes. Of several
+  /// plans (`best_of`) all are exact.
+  double tolerance = 0;
 };
 
 /// A layer of a graph, as often as it comes.
@@ -65,14 +68,26 @@ class planner {
     return search(limited(count, request.most_bytes), request);
   }
 
+  /// A time that no plan within a limit on bytes takes less than; nothing where none is within it. Takes a few searches
+  /// without a limit, and is mostly near the time of the best plan. No more is looked for than `enough`.
+  std::optional<search_time> least_time(index_t most_bytes,
+                                        search_time enough = std::numeric_limits<search_time>::max()) {
+    const plan_request request{.most_bytes = most_bytes};
+    search_plan fast = best();
+    if (fast.bytes <= most_bytes) return fast.time;
+    search_plan small = smallest();
+    if (small.bytes > most_bytes) return std::nullopt;
+    return static_cast<search_time>(price_bytes(std::move(fast), std::move(small), request, enough).least);
+  }
+
   /// A plan of least bytes.
   search_plan smallest() {
     refuse_unknown_memory();
     return checked(search(of_bytes(), {}), {}).front();
   }
 
-  /// For each layer, the best plan that cuts it in another way than `plan` does, the same by axes in another order apart;
-  /// nothing where there is none.
+  /// For each layer, the best plan that cuts it in another way than `plan` does, the same by axes in another order
+  /// apart; nothing where there is none.
   std::vector<std::optional<search_plan>> runners_up(search_plan const& plan, plan_request request = {}) {
     std::vector<std::optional<search_plan>> out;
     for (std::size_t i = 0; i < plan.cuts.size(); ++i) {
@@ -128,35 +143,56 @@ class planner {
     return within(found.front(), smallest, request);
   }
 
-  /// The best plan under a limit, which `fast`, the best of all, exceeds and `small` does not.
-  ///
-  /// First the price of bytes that gives the largest lower bound (the Lagrangian dual: M. Fisher, Management Science
-  /// 27, 1981), from the secants of the plans found on the way; the best of these that fit bounds the answer from
-  /// above. Then fronts of time and bytes, of the labels between the bounds.
-  search_plan within(search_plan fast, search_plan small, plan_request const& request) {
-    search_plan best = small;
-    rule_type priced = rule_of(1);
-    while (fast.bytes > small.bytes && small.time > fast.time) {
+  /// What prices of bytes say of plans under a limit.
+  struct priced_bytes {
+    search_plan best{};   ///< that fits, of those that are least under one of the prices
+    double least = 0;     ///< no plan that fits takes less time
+    rule_type rule = {};  ///< of the price that says most
+  };
+  /// The price of bytes that gives the largest lower bound (the Lagrangian dual: M. Fisher, Management Science 27,
+  /// 1981), from the secants of the plans found on the way: `fast`, the best of all, exceeds the limit, and `small`
+  /// does not. A plan that fits has no more bytes than there is room for, and weighs no less than the least of all.
+  priced_bytes price_bytes(search_plan fast, search_plan small, plan_request const& request,
+                           search_time enough = std::numeric_limits<search_time>::max()) {
+    priced_bytes out{small, static_cast<double>(fast.time), rule_of(1)};
+    const double room = static_cast<double>(request.most_bytes - least_bytes_);
+    while (fast.bytes > small.bytes && small.time > fast.time && out.least < static_cast<double>(enough)) {
       const double price = static_cast<double>(small.time - fast.time) / static_cast<double>(fast.bytes - small.bytes);
       // Weights must stay whole numbers that a search_time holds.
       if (price * static_cast<double>(fast.bytes) > 1e17) break;
-      priced.weight.bytes = price;
-      const search_plan next = search(priced, request).front();
-      if (next.bytes <= request.most_bytes && next.time < best.time) best = next;
+      out.rule.weight.bytes = price;
+      const search_plan next = search(out.rule, request).front();
+      if (next.bytes <= request.most_bytes && next.time < out.best.time) out.best = next;
+      // Both the plan that is found and the one that is sought may be rounded.
+      out.least = std::max(out.least, weigh(next, price) - price * room - 2 * slack(weigh(next, price)));
       if (weigh(next, price) >= weigh(fast, price) - 2 * slack(weigh(fast, price))) break;
       (next.bytes <= request.most_bytes ? small : fast) = next;
     }
-    // Ever more labels a state; a few already find plans that are nearly the best, and so narrow the gap for the rest.
-    for (const int thinned : {8, 64, 0}) {
-      const double room = static_cast<double>(request.most_bytes - least_bytes_);
-      const double most = static_cast<double>(best.time) + priced.weight.bytes * room;
+    return out;
+  }
+
+  /// The best plan under a limit, which `fast`, the best of all, exceeds and `small` does not: prices of bytes bound it
+  /// from below, plans that fit from above. Then fronts of time and bytes, of the labels between the bounds.
+  search_plan within(search_plan fast, search_plan small, plan_request const& request) {
+    const priced_bytes priced = price_bytes(std::move(fast), std::move(small), request);
+    const double room = static_cast<double>(request.most_bytes - least_bytes_);
+    search_plan best = priced.best;
+    // Looks for a plan that takes less time than this, of so many labels a state.
+    const auto look = [&](double wanted, int thinned) {
+      const double most = wanted + priced.rule.weight.bytes * room;
       rule_type fronts = limited(1, request.most_bytes);
       fronts.thinned = thinned;
       const std::vector<search_plan> found =
-          search(fronts, request,
-                 {{priced, most + slack(most)}, {rule_of(1), static_cast<double>(best.time)}, {of_bytes(), room + 1}});
+          search(fronts, request, {{priced.rule, most + slack(most)}, {rule_of(1), wanted}, {of_bytes(), room + 1}});
       if (!found.empty() && found.front().time < best.time) best = found.front();
-    }
+    };
+    const auto good_enough = [&] { return (1 - request.tolerance) * static_cast<double>(best.time) <= priced.least; };
+    // Ever more labels a state: a few already find plans that are nearly the best. First only of plans that are good
+    // enough, which are few; then the gap to the best that is known narrows the search for the rest.
+    for (const int thinned : {8, 24, 64})
+      if (request.tolerance > 0 && !good_enough()) look(priced.least / (1 - request.tolerance), thinned);
+    for (const int thinned : {8, 64, 0})
+      if (!good_enough()) look((1 - request.tolerance) * static_cast<double>(best.time), thinned);
     return best;
   }
   double weigh(search_plan const& p, double price) const {
@@ -183,6 +219,7 @@ class planner {
         return;
       }
       std::vector<detail::label_bounds> bounds;
+      if (rule.keep > 1 && !rule.limited) bounds.push_back(bound_of_several(rule, ties, banned));
       for (auto const& [by, most] : limits) {
         detail::label_search<Axes> weighed(graph_, links_, by, ties, banned);
         bounds.push_back(detail::bound_finder<Axes>(weighed).find(most));
@@ -195,6 +232,28 @@ class planner {
     std::stable_sort(all.begin(), all.end(), [&](auto const& a, auto const& b) { return weight(a) < weight(b); });
     if (static_cast<int>(all.size()) > rule.keep) all.resize(static_cast<std::size_t>(rule.keep));
     return all;
+  }
+
+  /// What leaves out all but a few plans beside the `keep` best. The best plans through the states at one place differ,
+  /// so the one that is number `keep` of these weighs no less than the one of all plans.
+  detail::label_bounds bound_of_several(rule_type const& rule, std::vector<edge_code> const& ties,
+                                        detail::banned_cuts const& banned) {
+    rule_type one = rule;
+    one.keep = 1;
+    detail::label_search<Axes> single(graph_, links_, one, ties, banned);
+    detail::label_bounds bounds = detail::bound_finder<Axes>(single).find(0);
+    const auto last = static_cast<std::size_t>(rule.keep) - 1;
+    search_time most = detail::label_bounds::never;
+    for (std::size_t i = 1; i < bounds.model.size(); ++i) {
+      std::vector<search_time> through;
+      for (detail::search_label const& label : single.whole()[i])
+        through.push_back(label.cost + bounds.model[i][static_cast<std::size_t>(label.made)]);
+      if (through.size() <= last) continue;
+      std::nth_element(through.begin(), through.begin() + static_cast<std::ptrdiff_t>(last), through.end());
+      most = std::min(most, through[last]);
+    }
+    bounds.most = static_cast<double>(most) + slack(static_cast<double>(most));
+    return bounds;
   }
 
   /// The ways to cut each shared weight that all of its layers have.
