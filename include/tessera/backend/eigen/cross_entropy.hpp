@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/eigen/exponential.hpp>
 #include <tessera/backend/eigen/map.hpp>
 #include <tessera/backend/settings.hpp>
 
@@ -110,7 +111,7 @@ void cross_entropy_gradient(operand<T, 2> logits, label_block labels, operand<T,
       const double factor = row_scale.size() == 0 ? scale : scale * static_cast<double>(row_scale.data[r]);
       double whole = w.target;
       if (part.label_smoothing > 0) whole += w.each * static_cast<double>(at[4 * rows]);
-      out = (array(logits.data + r * local, local) - maximum.data[r]).exp() *
+      out = (array(logits.data + r * local, local) - maximum.data[r]).unaryExpr(exponential<T>{}) *
             static_cast<T>(factor * whole / static_cast<double>(at[0]));
       if (part.label_smoothing > 0) {
         const T each = static_cast<T>(factor * w.each);
@@ -183,7 +184,8 @@ void cross_entropy_probability_gradient(operand<T, 2> logits, operand<T, 2> targ
       const double factor = row_scale.size() == 0 ? scale : scale * static_cast<double>(row_scale.data[r]);
       const double whole = static_cast<double>(sums.data[2 * rows + r]) / static_cast<double>(sums.data[r]);
       array(dlogits.data + r * local, local) =
-          (array(logits.data + r * local, local) - maximum.data[r]).exp() * static_cast<T>(factor * whole) -
+          (array(logits.data + r * local, local) - maximum.data[r]).unaryExpr(exponential<T>{}) *
+              static_cast<T>(factor * whole) -
           array(weighted, local) * static_cast<T>(factor);
     }
   });

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/backend/eigen/exponential.hpp>
 #include <tessera/backend/eigen/map.hpp>
 #include <tessera/backend/settings.hpp>
 
@@ -52,10 +53,12 @@ void softmax_finish(operand<T, 3> x, operand<T, 2> maximum, operand<T, 2> sum, b
     T const* from = x.data + o * extent * inner;
     T* to = y.data + o * extent * inner;
     if (inner == 1) {
-      array(to, extent) = (array(from, extent) - maximum.data[o]).exp() * (T{1} / sum.data[o]);
+      array(to, extent) =
+          (array(from, extent) - maximum.data[o]).unaryExpr(exponential<T>{}) * (T{1} / sum.data[o]);
     } else {
       for (index_t e = 0; e < extent; ++e)
-        array(to + e * inner, inner) = (array(from + e * inner, inner) - array(maximum.data + o * inner, inner)).exp() /
+        array(to + e * inner, inner) = (array(from + e * inner, inner) - array(maximum.data + o * inner, inner))
+                                           .unaryExpr(exponential<T>{}) /
                                        array(sum.data + o * inner, inner);
     }
   }
@@ -149,21 +152,15 @@ block<T, 3> outer_slice(block<T, 3> x, index_t o) {
   return {x.data + o * size, {1, x.extents[1], x.extents[2]}};
 }
 
-/// The sum of exp(x - shift) over a row; the terms go to `terms`, which may be x, unless it is null. Terms below the
-/// smallest normal number are 0: Eigen's are never less than a subnormal one, not even at minus infinity. The last
-/// elements are computed as a part of a packet too: a function call for each costs more than all before them in short
-/// rows.
+/// The sum of exp(x - shift) over a row; the terms go to `terms`, which may be x, unless it is null. The last elements
+/// are computed as a part of a packet too: a function call for each costs more than all before them in short rows.
 template <class T>
 T sum_exp(T const* x, index_t extent, T shift, T* terms) {
   using namespace Eigen::internal;
   using packet = typename packet_traits<T>::type;
   constexpr index_t width = packet_traits<T>::size;
   const auto from = pset1<packet>(shift);
-  const auto least = pset1<packet>(std::log(std::numeric_limits<T>::min()));
-  const auto exp_of = [&](T const* some) {
-    const packet exponent = psub(ploadu<packet>(some), from);
-    return pselect(pcmp_lt(exponent, least), pzero(exponent), pexp(exponent));
-  };
+  const auto exp_of = [&](T const* some) { return exponential<T>{}.packetOp(psub(ploadu<packet>(some), from)); };
   auto total = pzero(packet{});
   index_t i = 0;
   for (; i + width <= extent; i += width) {
@@ -214,7 +211,8 @@ void softmax_forward(operand<T, 3> x, block<T, 3> y, workspace& scratch) {
     const auto to = outer_slice(y, o);
     row_max<T>(outer_slice(x, o), maximum);
     for (index_t e = 0; e < extent; ++e)
-      array(to.data + e * inner, inner) = (array(outer_slice(x, o).data + e * inner, inner) - array(maximum)).exp();
+      array(to.data + e * inner, inner) =
+          (array(outer_slice(x, o).data + e * inner, inner) - array(maximum)).unaryExpr(exponential<T>{});
     row_sum<T>(to, sum);
     array(sum) = array(sum).inverse();
     for (index_t e = 0; e < extent; ++e) array(to.data + e * inner, inner) *= array(sum);

@@ -51,6 +51,8 @@ inline bool winograd_pays(convolution_data const& of, conv2d_geometry const& g) 
   constexpr pair2d one{1, 1};
   if (of.w.extent(2) != 3 || of.w.extent(3) != 3 || g.groups != 1 || g.stride != one || g.dilation != one) return false;
   if (padding_behind(of, g) != g.padding_before) return false;
+  // Of fewer results a side most of a tile is thrown away, and errors weigh more.
+  if (std::min(of.y.extent(2), of.y.extent(3)) < 4) return false;
   const index_t tiles = of.y.extent(0) * ((of.y.extent(2) + 3) / 4) * ((of.y.extent(3) + 3) / 4);
   return std::min(of.w.extent(0), of.w.extent(1)) >= 32 && tiles >= 64;
 }
