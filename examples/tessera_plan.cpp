@@ -110,9 +110,13 @@ std::vector<int> mesh_of(std::string const& text) {
   return sizes;
 }
 
+/// The most samples that are planned for.
+constexpr ts::index_t most_samples = ts::index_t{1} << 18;
+
 ts::index_t batch_for(options const& o, known_model const& model, int devices) {
   if (o.batch > 0) return o.batch;
-  return devices * (o.batch_per_device > 0 ? o.batch_per_device : model.batch);
+  if (o.batch_per_device > 0) return devices * o.batch_per_device;
+  return std::min(most_samples, devices * model.batch);
 }
 
 /// The best plan, and of others that are without a pipeline, without recomputation, or of one level of
@@ -157,7 +161,7 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 16));
   auto* batch =
-      app.add_option("--batch", o.batch, "Samples a step, all devices together")->check(CLI::Range(1, 1 << 18));
+      app.add_option("--batch", o.batch, "Samples a step, all devices together")->check(CLI::Range(ts::index_t{1}, most_samples));
   app.add_option("--batch-per-device", o.batch_per_device,
                  "Samples a step for each device; without both, what is usual")
       ->check(CLI::Range(1, 1 << 30))

@@ -138,6 +138,9 @@ struct compared {
 /// throws, and where `count.plans` is below 0.
 template <class Search>
 explanation explain_search(step_settings settings = {}, compared count = {}) {
+  static_assert(requires { typename Search::problem; },
+                "tessera: explain_search explains a search, and this type is none: name auto_parallel_search of the "
+                "arguments of auto_parallel, or explain the model with explain<Model, Mesh, Machine>()");
   using problem = typename Search::problem;
   if (count.plans < 0)
     throw error("a table of " + std::to_string(count.plans) + " plans", "0 or more", "ask for none, or for some");

@@ -308,7 +308,7 @@ TEST_CASE("less memory never makes a step shorter, and is used") {
   CHECK(saved);
   // The error says what would do.
   const std::string text = errors::error_of([&] { plan_blocks(hosts(1e-6, memory), request); });
-  const std::string mark = "wanted at least ";
+  const std::string mark = "; wanted ";
   const std::size_t at = text.find(mark);
   REQUIRE(at != std::string::npos);
   const index_t enough = std::stoll(text.substr(at + mark.size()));
@@ -369,7 +369,10 @@ TEST_CASE("what is asked for is checked") {
         std::string::npos);
   CHECK(text({.devices = 4, .batch = 8, .tolerance = 1}).find("within a share of 1.0") != std::string::npos);
   CHECK(text({.devices = 4, .batch = 8, .stages = 3}).find("no combination") != std::string::npos);
+  CHECK(text({.devices = 4, .batch = 8, .stages = 3}).find("3 stages, any mesh, any number of parts") !=
+        std::string::npos);
   CHECK(text({.devices = 4, .batch = 8, .mesh = {3}}).find("no combination") != std::string::npos);
+  CHECK(text({.devices = 4, .batch = 8, .mesh = {3}}).find("any number of stages, a mesh of 3") != std::string::npos);
   CHECK(errors::error_of([&] {
           plan_devices<blocks, input<16, 32>>(machine, {.devices = 4, .batch = 8});
         }).find("batches of 8") != std::string::npos);

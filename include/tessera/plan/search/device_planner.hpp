@@ -120,11 +120,17 @@ class device_planner {
     }
     const auto levels = static_cast<int>(std::count(request_.levels.begin(), request_.levels.end(), true));
     best_.combinations = static_cast<int>(cells.size()) * levels * (request_.recompute ? 2 : 1);
-    if (best_.combinations == 0)
-      throw error("a request that leaves no combination of stages, axes, parts and levels for " +
-                      std::to_string(devices) + " devices and a batch of " + std::to_string(best_.batch),
+    if (best_.combinations == 0) {
+      std::string mesh;
+      for (const int size : request_.mesh) mesh += (mesh.empty() ? "" : "x") + std::to_string(size);
+      const auto asked = [](int number) { return number > 0 ? std::to_string(number) : "any number of"; };
+      throw error("a request that leaves no combination for " + std::to_string(devices) + " devices and a batch of " +
+                      std::to_string(best_.batch) + ": " + asked(request_.stages) + " stages, " +
+                      (mesh.empty() ? "any mesh" : "a mesh of " + mesh) + ", " + asked(request_.parts) + " parts",
                   "one at least",
-                  "ask for stages and parts that divide these, a mesh of a stage's devices, and a level");
+                  "ask for stages that divide the devices and are no more than the outermost chain has entries, parts "
+                  "that divide the batch, a mesh of a stage's devices, and a level");
+    }
     return cells;
   }
   bool is_asked_for(mesh_sizes<Axes> const& mesh) const {
@@ -352,11 +358,11 @@ class device_planner {
     };
     how = (how.empty() ? "one device" : how + " devices") + " a stage, " + counted(p.stages, "stage") + ", " +
           counted(p.parts, "part") + ", level " + std::to_string(p.level) + (p.recompute ? ", blocks recomputed" : "");
-    throw error(std::to_string(memory_) + " bytes of memory a device, and the smallest of " +
+    throw error(std::to_string(memory_) + " bytes of memory a device, into which none of " +
                     std::to_string(best_.combinations) + " combinations on " + std::to_string(best_.devices) +
-                    " devices (" + how + ") needs " + std::to_string(least_bytes_) + ", " +
-                    std::to_string(least_bytes_ - memory_) + " more; " + fullest_,
-                "at least " + std::to_string(least_bytes_) + " bytes",
+                    " devices fits; the smallest plan that was looked at (" + how + ") needs " +
+                    std::to_string(least_bytes_) + ", " + std::to_string(least_bytes_ - memory_) + " more; " + fullest_,
+                std::to_string(least_bytes_) + " bytes, or a little less with another plan",
                 "use devices with as much memory, more devices, or a smaller batch");
   }
 
