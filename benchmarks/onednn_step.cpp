@@ -134,28 +134,17 @@ class bare_convolutions {
                                                             stride, dilation, before, after);
       switch (c.what) {
         case forward:
-          add(dnnl::convolution_forward(hint),
-              {{DNNL_ARG_SRC, hint.src_desc()},
-               {DNNL_ARG_WEIGHTS, hint.weights_desc()},
-               {DNNL_ARG_DST, hint.dst_desc()}});
+          add(hint, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST});
           break;
-        case backward_input: {
-          const auto d = describe_gradient<dnnl::convolution_backward_data>(engine_, hint, method, x, w, y, stride,
-                                                                            dilation, before, after);
-          add(dnnl::convolution_backward_data(d),
-              {{DNNL_ARG_DIFF_SRC, d.diff_src_desc()},
-               {DNNL_ARG_WEIGHTS, d.weights_desc()},
-               {DNNL_ARG_DIFF_DST, d.diff_dst_desc()}});
+        case backward_input:
+          add(describe_gradient<dnnl::convolution_backward_data>(engine_, hint, method, x, w, y, stride, dilation,
+                                                                 before, after),
+              {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST});
           break;
-        }
-        default: {
-          const auto d = describe_gradient<dnnl::convolution_backward_weights>(engine_, hint, method, x, w, y, stride,
-                                                                               dilation, before, after);
-          add(dnnl::convolution_backward_weights(d),
-              {{DNNL_ARG_SRC, d.src_desc()},
-               {DNNL_ARG_DIFF_WEIGHTS, d.diff_weights_desc()},
-               {DNNL_ARG_DIFF_DST, d.diff_dst_desc()}});
-        }
+        default:
+          add(describe_gradient<dnnl::convolution_backward_weights>(engine_, hint, method, x, w, y, stride, dilation,
+                                                                    before, after),
+              {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST});
       }
     }
   }
@@ -169,15 +158,16 @@ class bare_convolutions {
   }
 
  private:
-  void add(dnnl::primitive compute, std::vector<std::pair<int, dnnl::memory::desc>> const& arguments) {
+  void add(dnnl::primitive_desc const& description, std::array<int, 3> const& arguments) {
     std::unordered_map<int, dnnl::memory> places;
-    for (auto const& [name, desc] : arguments) {
+    for (const int name : arguments) {
+      const dnnl::memory::desc desc = description.query_md(dnnl::query::exec_arg_md, name);
       // Convolutions of the same extents share their memory, as those of a step share that of the pool.
       const auto size = static_cast<index_t>(desc.get_size() / sizeof(float));
       auto [at, fresh] = memory_.try_emplace({name, size}, ts::shape<1>{{size}}, 0.01f);
       places.emplace(name, dnnl::memory(desc, engine_, at->second.data()));
     }
-    calls_.emplace_back(std::move(compute), std::move(places));
+    calls_.emplace_back(dnnl::primitive(description), std::move(places));
   }
 
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};

@@ -129,35 +129,31 @@ class convolution {
                                                              stride, dilation, before, behind);
     if (!worthwhile(forward)) return {};
     if (what == convolved::results)
-      return convolution(on, dnnl::convolution_forward(forward), {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, ours,
-                         {forward.src_desc(), forward.weights_desc(), forward.dst_desc()}, 2);
+      return convolution(on, forward, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, ours, 2);
     if (what == convolved::images) {
       const auto gradient = describe_gradient<dnnl::convolution_backward_data>(on, forward, method, x, w, y, stride,
                                                                                dilation, before, behind);
       if (!worthwhile(gradient)) return {};
-      return convolution(on, dnnl::convolution_backward_data(gradient),
-                         {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST}, ours,
-                         {gradient.diff_src_desc(), gradient.weights_desc(), gradient.diff_dst_desc()}, 0);
+      return convolution(on, gradient, {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST}, ours, 0);
     }
     const auto gradient = describe_gradient<dnnl::convolution_backward_weights>(on, forward, method, x, w, y, stride,
                                                                                 dilation, before, behind);
     if (!worthwhile(gradient)) return {};
-    return convolution(on, dnnl::convolution_backward_weights(gradient),
-                       {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}, ours,
-                       {gradient.src_desc(), gradient.diff_weights_desc(), gradient.diff_dst_desc()}, 1);
+    return convolution(on, gradient, {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}, ours, 1);
   }
 
-  convolution(dnnl::engine const& on, dnnl::primitive compute, std::array<int, 3> const& names,
-              std::array<dnnl::memory::desc, 3> const& ours, std::array<dnnl::memory::desc, 3> const& theirs,
-              std::size_t result)
-      : compute_(std::move(compute)), result_(result) {
+  /// `names` are those of x, w and y as arguments, `ours` their formats as blocks have them.
+  convolution(dnnl::engine const& on, dnnl::primitive_desc const& description, std::array<int, 3> const& names,
+              std::array<dnnl::memory::desc, 3> const& ours, std::size_t result)
+      : compute_(description), result_(result) {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       tensor_of_call& t = tensors_[i];
+      const dnnl::memory::desc theirs = description.query_md(dnnl::query::exec_arg_md, names[i]);
       t.name = names[i];
       t.ours = dnnl::memory(ours[i], on, nullptr);
-      t.bytes = static_cast<index_t>(theirs[i].get_size());
-      t.reorders = theirs[i] != ours[i];
-      dnnl::memory& in_call = arguments_.emplace(names[i], dnnl::memory(theirs[i], on, nullptr)).first->second;
+      t.bytes = static_cast<index_t>(theirs.get_size());
+      t.reorders = theirs != ours[i];
+      dnnl::memory& in_call = arguments_.emplace(names[i], dnnl::memory(theirs, on, nullptr)).first->second;
       if (t.reorders) t.reorder = i == result ? dnnl::reorder(in_call, t.ours) : dnnl::reorder(t.ours, in_call);
     }
   }
